@@ -1,0 +1,211 @@
+//! The thread that talks to slurmdbd: it looks up how runs ended that slurmctld has forgotten, searches gaps, and
+//! writes receipts. slurmdbd may be down for days; all that is outstanding is simply wanted again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use market::stamp::{Stamp, with_receipt};
+use slurm_client::ClientError;
+use slurm_client::accounting::{Connection, Run as AccountedRun, Runs};
+
+use crate::clock::now_s;
+use crate::controller::ClusterName;
+use crate::engine::Event;
+use crate::facts::Run;
+use crate::model::SegmentRow;
+use crate::translate;
+
+/// After an error, before the next try.
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+const RETRY_MOST: Duration = Duration::from_secs(15);
+/// Work that stays undone, such as a record that is not there yet, is tried again after this.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Receipts of one try; slurmdbd writes them one by one.
+const RECEIPTS_AT_ONCE: usize = 200;
+/// Job ids of one query.
+const LOOKUPS_AT_ONCE: usize = 500;
+
+/// All that is wanted of slurmdbd at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AccountingWork {
+    /// Jobs whose runs slurmctld no longer shows.
+    pub(crate) lookups: BTreeSet<u32>,
+    pub(crate) receipts: Vec<ReceiptDue>,
+    /// Runs that ended since then may have been missed.
+    pub(crate) gap_from_s: Option<i64>,
+    /// Names the gap in the answer.
+    pub(crate) gap: Option<i64>,
+    /// slurmctld has handed over everything, so a search now finds all there is.
+    pub(crate) gap_may_close: bool,
+    pub(crate) pool_of_node: BTreeMap<String, String>,
+}
+
+impl AccountingWork {
+    fn is_empty(&self) -> bool {
+        self.lookups.is_empty() && self.receipts.is_empty() && self.gap.is_none()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReceiptDue {
+    pub(crate) segment: SegmentRow,
+    pub(crate) job_id: u32,
+    pub(crate) start_s: i64,
+    pub(crate) receipt: String,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct AccountingFound {
+    pub(crate) runs: Vec<Run>,
+    pub(crate) gap_searched: Option<i64>,
+    pub(crate) receipts_read_back: Vec<SegmentRow>,
+}
+
+/// Where the engine leaves what it wants; only the newest wish counts.
+#[derive(Debug, Default)]
+pub(crate) struct WorkBoard {
+    work: Mutex<Option<AccountingWork>>,
+    posted: Condvar,
+}
+
+impl WorkBoard {
+    pub(crate) fn post(&self, work: AccountingWork) {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        self.posted.notify_one();
+    }
+
+    fn take(&self) -> AccountingWork {
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match work.take() {
+                Some(taken) if !taken.is_empty() => return taken,
+                _ => work = self.posted.wait(work).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+pub(crate) fn spawn(
+    board: Arc<WorkBoard>,
+    events: Sender<Event>,
+    cluster_name: ClusterName,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("slurmdbd".into()).spawn(move || run(&board, &events, &cluster_name))
+}
+
+fn run(board: &WorkBoard, events: &Sender<Event>, cluster_name: &ClusterName) {
+    let mut connection: Option<Connection> = None;
+    let mut retry = RETRY_FIRST;
+    let mut outage_told = false;
+    loop {
+        let work = board.take();
+        let name = cluster_name.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
+        let mut found = AccountingFound::default();
+        let done =
+            with_connection(&mut connection, &name, |connection| do_work(connection, &work, &mut found));
+        let found_something =
+            !found.runs.is_empty() || !found.receipts_read_back.is_empty() || found.gap_searched.is_some();
+        if found_something && events.send(Event::Accounting(found)).is_err() {
+            return;
+        }
+        match done {
+            Ok(()) => {
+                if std::mem::take(&mut outage_told) {
+                    tracing::info!("slurmdbd answers again");
+                }
+                retry = RETRY_FIRST;
+                std::thread::sleep(AGAIN);
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut outage_told, true) {
+                    tracing::warn!("slurmdbd does not answer: {error}; receipts wait for it");
+                }
+                connection = None;
+                std::thread::sleep(retry);
+                retry = (retry * 2).min(RETRY_MOST);
+            }
+        }
+    }
+}
+
+fn with_connection(
+    connection: &mut Option<Connection>,
+    cluster: &str,
+    work: impl FnOnce(&mut Connection) -> Result<(), ClientError>,
+) -> Result<(), ClientError> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(Connection::open(cluster)?),
+    };
+    work(connection)
+}
+
+/// Does what it can; what was found before an error is kept.
+fn do_work(
+    connection: &mut Connection,
+    work: &AccountingWork,
+    found: &mut AccountingFound,
+) -> Result<(), ClientError> {
+    let job_ids: Vec<u32> = work.lookups.iter().copied().collect();
+    for job_ids in job_ids.chunks(LOOKUPS_AT_ONCE) {
+        let records = connection.runs_of(job_ids, Runs::All)?;
+        found
+            .runs
+            .extend(records.iter().filter_map(|record| translate::accounted_run(record, &work.pool_of_node)));
+    }
+    if let Some(from_s) = work.gap_from_s {
+        let records = connection.runs_ended(from_s, now_s())?;
+        found
+            .runs
+            .extend(records.iter().filter_map(|record| translate::accounted_run(record, &work.pool_of_node)));
+        found.gap_searched = work.gap.filter(|_| work.gap_may_close);
+    }
+    for due in work.receipts.chunks(RECEIPTS_AT_ONCE) {
+        write_receipts(connection, due, found)?;
+    }
+    Ok(())
+}
+
+/// A receipt counts as written when a later query reads it back.
+fn write_receipts(
+    connection: &mut Connection,
+    due: &[ReceiptDue],
+    found: &mut AccountingFound,
+) -> Result<(), ClientError> {
+    let job_ids: BTreeSet<u32> = due.iter().map(|due| due.job_id).collect();
+    let job_ids: Vec<u32> = job_ids.into_iter().collect();
+    let records = connection.runs_of(&job_ids, Runs::All)?;
+    for due in due {
+        let of_run = |record: &&AccountedRun| {
+            record.job_id == due.job_id && record.segment_start_s() == Some(due.start_s)
+        };
+        let Some(record) = records.iter().find(of_run) else { continue };
+        match write_receipt(connection, record, &due.receipt) {
+            Ok(true) => found.receipts_read_back.push(due.segment),
+            Ok(false) => {}
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) => tracing::warn!("the receipt of job {} cannot be written: {error}", due.job_id),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the record carries the receipt now. A record without an end is left alone: slurmctld's own message about
+/// the end would overwrite it.
+fn write_receipt(
+    connection: &mut Connection,
+    record: &AccountedRun,
+    receipt: &str,
+) -> Result<bool, ClientError> {
+    let Some(key) = record.key() else { return Ok(false) };
+    let before = record.admin_comment.as_deref().unwrap_or_default();
+    let after = with_receipt(before, receipt);
+    if after == before && Stamp::find(before).is_none() {
+        return Ok(true);
+    }
+    connection.set_admin_comment(&key, &after)?;
+    Ok(true)
+}

@@ -1,0 +1,209 @@
+//! Commands that change something: deposits and changed bids. Each is answered once; the same key again gets the
+//! first answer.
+
+use market::amount::{Amount, Price};
+use market::ledger::{LedgerAccount, LedgerError, Transfer, TransferKind};
+use market::order::{Tier, least_limit_ceil};
+use market::stamp::Stamp;
+use market_api::v1;
+use prost::Message;
+
+use super::waiting::{self, earmark, free_of};
+use super::{Engine, publish};
+use crate::clock::now_s;
+use crate::model::Order;
+use crate::query::{Caller, QueryError};
+use crate::store::TransferContext;
+
+const MEMO_CHARS_MOST: usize = 200;
+const KEY_CHARS_MOST: usize = 100;
+
+impl Engine {
+    /// Money from the mint into an account. For operators.
+    pub(super) fn deposit(
+        &mut self,
+        caller: Caller,
+        request: &v1::DepositRequest,
+    ) -> Result<v1::DepositReply, QueryError> {
+        if !self.is_operator(caller) {
+            return Err(QueryError::NotAllowed(
+                "only root, SlurmUser and Slurm operators may deposit; ask one of them".into(),
+            ));
+        }
+        let account = request.account.to_lowercase();
+        let summary = format!("deposit {account} {} {:?}", request.amount_usu, request.memo);
+        if let Some(first) = self.first_answer(caller, &request.idempotency_key, &summary)? {
+            return first;
+        }
+        let known = publish::account_names(&self.facts()?.cluster, &self.book);
+        if !known.contains(&account) {
+            let hint = format!("there is no account {account}; sacctmgr show account lists them");
+            return Err(QueryError::NotFound(hint));
+        }
+        if request.memo.chars().count() > MEMO_CHARS_MOST {
+            return Err(QueryError::Invalid(format!(
+                "the comment is longer than {MEMO_CHARS_MOST} characters; shorten it"
+            )));
+        }
+        let to = LedgerAccount::Account(account);
+        let amount = Amount::from_micros(request.amount_usu);
+        let transfer = Transfer::movement(TransferKind::Deposit, LedgerAccount::Mint, to.clone(), amount);
+        let transfer =
+            transfer.map_err(|_| QueryError::Invalid("a deposit must be above zero, e.g. 100".into()))?;
+        let mut balances = self.book.balances.clone();
+        balances.apply(&transfer).map_err(|error| match error {
+            LedgerError::Overflow => {
+                QueryError::Invalid("the account cannot hold that much; deposit less".into())
+            }
+            other => QueryError::Refused(other.to_string()),
+        })?;
+
+        let tx = self.store.begin()?;
+        let context = TransferContext {
+            at_s: now_s(),
+            segment: None,
+            actor_uid: Some(caller.uid),
+            memo: &request.memo,
+        };
+        let transfer_id = tx.insert_transfer(&transfer, context)?;
+        let reply = v1::DepositReply { transfer_id, available_usu: balances.of(&to).micros() };
+        tx.insert_answer(&request.idempotency_key, caller.uid, now_s(), &summary, &reply.encode_to_vec())?;
+        tx.commit()?;
+        self.book.balances = balances;
+        self.pass_again()?;
+        Ok(reply)
+    }
+
+    /// A new limit for a pending order. For its user and for operators.
+    pub(super) fn change_bid(
+        &mut self,
+        caller: Caller,
+        request: &v1::ChangeBidRequest,
+    ) -> Result<v1::ChangeBidReply, QueryError> {
+        let summary = format!("bid {} {}", request.job_id, request.limit_usu);
+        if let Some(first) = self.first_answer(caller, &request.idempotency_key, &summary)? {
+            return first;
+        }
+        let limit = Price::from_micros(request.limit_usu).filter(|limit| *limit <= Price::PARSE_MAX);
+        let limit =
+            limit.ok_or_else(|| QueryError::Invalid("that is no bid; write e.g. sbid bid 12 3.5".into()))?;
+        let order = self.changeable_order(caller, request.job_id)?;
+        self.check_limit(&order, limit)?;
+
+        let old_limit = order.limit;
+        let order = Order { limit, ..order };
+        let mut book = self.book.clone();
+        book.orders.insert(order.row, order.clone());
+        let waiting = waiting::all(&book, self.facts()?, &self.terms, self.config.array_earmark);
+        let (rank, of) = waiting::place(&waiting, &self.terms, order.row);
+        let reply =
+            v1::ChangeBidReply { old_limit_usu: old_limit.micros(), limit_usu: limit.micros(), rank, of };
+
+        let tx = self.store.begin()?;
+        tx.update_order(&order)?;
+        tx.insert_answer(&request.idempotency_key, caller.uid, now_s(), &summary, &reply.encode_to_vec())?;
+        tx.commit()?;
+        (self.book, self.waiting) = (book, waiting);
+        self.publish();
+        self.restamp(&order);
+        Ok(reply)
+    }
+
+    /// The reply to a command that came before. The same key for something else is an error.
+    fn first_answer<R: Message + Default>(
+        &mut self,
+        caller: Caller,
+        key: &str,
+        summary: &str,
+    ) -> Result<Option<Result<R, QueryError>>, QueryError> {
+        if key.is_empty() || key.chars().count() > KEY_CHARS_MOST {
+            return Err(QueryError::Invalid(
+                "the request carries no idempotency key; use this version's sbid".into(),
+            ));
+        }
+        let tx = self.store.begin()?;
+        let Some((uid, first_summary, reply)) = tx.answered(key)? else {
+            return Ok(None);
+        };
+        if uid != caller.uid || first_summary != summary {
+            return Err(QueryError::Invalid(
+                "this idempotency key was used for another command; take a new one".into(),
+            ));
+        }
+        let reply = R::decode(reply.as_slice());
+        Ok(Some(reply.map_err(|_| QueryError::Refused("the stored answer cannot be read".into()))))
+    }
+
+    fn changeable_order(&self, caller: Caller, job_id: u32) -> Result<Order, QueryError> {
+        let waiting = self.waiting.iter().find(|waiting| waiting.records.iter().any(|(id, _)| *id == job_id));
+        let by_array = || self.waiting.iter().find(|waiting| waiting.id.job_id == job_id);
+        let order = waiting.or_else(by_array).and_then(|waiting| self.book.orders.get(&waiting.order));
+        let Some(order) = order else {
+            let runs = self.book.segments.values().any(|s| s.job_id == job_id && s.settled.is_none());
+            return Err(if runs {
+                QueryError::Refused(format!("job {job_id} runs; its bid is fixed from its start on"))
+            } else {
+                QueryError::NotFound(format!(
+                    "no pending job {job_id} carries a bid; a job gets one at submission: sbatch --comment=bid:PRICE"
+                ))
+            });
+        };
+        if order.uid != caller.uid && !self.is_operator(caller) {
+            return Err(QueryError::NotAllowed(format!(
+                "job {job_id} belongs to {}; only they or an operator may change its bid",
+                order.user
+            )));
+        }
+        if order.tier == Tier::Free {
+            return Err(QueryError::Refused(format!(
+                "job {job_id} is in the free tier; cancel it and submit it with --comment=bid:PRICE"
+            )));
+        }
+        Ok(order.clone())
+    }
+
+    fn check_limit(&self, order: &Order, limit: Price) -> Result<(), QueryError> {
+        let Some(waiting) = self.waiting.iter().find(|waiting| waiting.order == order.row) else {
+            return Err(QueryError::NotReady);
+        };
+        let pools = waiting.asked.iter().flat_map(|asked| &asked.pools);
+        let least =
+            pools.map(|pool| (least_limit_ceil(self.terms.reserve(pool), Tier::Standard), pool)).max();
+        if let Some((least, pool)) = least.filter(|(least, _)| limit < *least) {
+            return Err(QueryError::Invalid(format!(
+                "limit {limit} is under the least price {least} SU/GPU-hour of tier standard in pool {pool}; bid at least {least}"
+            )));
+        }
+        let changed = waiting::Waiting { limit, ..waiting.clone() };
+        let tasks = match self.config.array_earmark {
+            market_api::config::ArrayEarmark::All => waiting.tasks,
+            market_api::config::ArrayEarmark::AtOnce => waiting.tasks_at_once,
+        };
+        let needed = earmark(&changed, tasks);
+        let free = free_of(&self.book, &self.waiting, &waiting.account).checked_add(waiting.earmark);
+        if free.is_some_and(|free| needed > free && needed > waiting.earmark) {
+            return Err(QueryError::Refused(format!(
+                "needs {needed} SU but account {} has {} SU free; bid less or ask for a deposit",
+                waiting.account,
+                free.unwrap_or(Amount::ZERO)
+            )));
+        }
+        Ok(())
+    }
+
+    /// Lets the bid of record in Slurm follow. The ledger's word already counts; this is for those who look there.
+    fn restamp(&self, order: &Order) {
+        let Some(facts) = &self.facts else { return };
+        for job in facts.waiting.iter().filter(|job| job.identity.stamp.uuid == order.uuid) {
+            let stamp = Stamp { limit: order.limit, ..job.identity.stamp.clone() };
+            self.controller.restamp(job.identity.job_id, stamp);
+        }
+    }
+
+    /// Brings earmarks, factors and publication up to date after a command.
+    fn pass_again(&mut self) -> Result<(), QueryError> {
+        self.pass().map_err(|error| match error {
+            super::EngineError::Store(error) => QueryError::Store(error),
+        })
+    }
+}

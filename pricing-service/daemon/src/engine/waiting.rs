@@ -1,0 +1,251 @@
+//! Pending orders as the market sees them: what they ask, what they would cost, where they stand.
+
+use std::collections::BTreeMap;
+
+use market::amount::{Amount, MilliGpus, Price};
+use market::ledger::LedgerAccount;
+use market::metering::earmark_ceil;
+use market::order::{OrderId, RankKey, Tier, age_bonus, effective_bid_floor, priority_factor, rank};
+use market_api::config::ArrayEarmark;
+
+use super::terms::{self, Terms};
+use crate::facts::{ClusterFacts, Facts, WaitingJob};
+use crate::model::{Book, Order, OrderRow};
+
+/// GPUs asked for by each task, of any one of the pools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AskedGpus {
+    pub(crate) pools: Vec<String>,
+    pub(crate) q: MilliGpus,
+}
+
+impl AskedGpus {
+    /// Where the order stands in line: of several possible pools that of the lowest margin, which is that of the
+    /// highest reserve. (design "Models": unpinned orders rank by the lowest margin)
+    pub(crate) fn home<'a>(&'a self, terms: &Terms) -> Option<&'a str> {
+        let by_reserve = |name: &&String| (terms.reserve(name), std::cmp::Reverse((*name).clone()));
+        self.pools.iter().max_by_key(by_reserve).map(String::as_str)
+    }
+}
+
+/// One pending order.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub(crate) order: OrderRow,
+    pub(crate) id: OrderId,
+    pub(crate) tier: Tier,
+    pub(crate) limit: Price,
+    pub(crate) account: String,
+    pub(crate) partition: String,
+    /// Slurm's records of it: job id, present submit time.
+    pub(crate) records: Vec<(u32, i64)>,
+    pub(crate) display_id: String,
+    pub(crate) is_array: bool,
+    pub(crate) tasks: u64,
+    /// Tasks that could start now: pending ones, within `%n`.
+    pub(crate) tasks_at_once: u64,
+    pub(crate) asked: Vec<AskedGpus>,
+    pub(crate) nodes_least: u32,
+    pub(crate) horizon_s: i64,
+    /// Eligible and not held.
+    pub(crate) competes: bool,
+    pub(crate) reason: String,
+    pub(crate) earmark: Amount,
+    pub(crate) funded: bool,
+    pub(crate) effective: Price,
+    pub(crate) key: RankKey,
+    pub(crate) factor: u32,
+}
+
+impl Waiting {
+    pub(crate) fn q_per_task(&self) -> i64 {
+        self.asked.iter().map(|asked| asked.q.milli()).sum()
+    }
+
+    /// Rank and factor that a limit would give it, all else equal.
+    pub(crate) fn factor_at(&self, limit: Price, age_s: i64, terms: &Terms) -> (Price, u32) {
+        let effective = effective_bid_floor(limit, self.tier);
+        let homes = self.asked.iter().filter_map(|asked| asked.home(terms));
+        homes
+            .map(|pool| {
+                let rank = rank(effective, age_bonus(terms.rho0(pool), age_s));
+                (rank, priority_factor(rank, terms.rho0(pool), &terms.scale))
+            })
+            .min_by_key(|(_, factor)| *factor)
+            .unwrap_or((effective, 0))
+    }
+}
+
+/// All pending orders, in the order in which they are to be served.
+pub(crate) fn all(book: &Book, facts: &Facts, terms: &Terms, policy: ArrayEarmark) -> Vec<Waiting> {
+    let mut by_order: BTreeMap<OrderRow, Waiting> = BTreeMap::new();
+    for job in &facts.waiting {
+        let Some(order) =
+            book.order_by_uuid.get(&job.identity.stamp.uuid).and_then(|row| book.orders.get(row))
+        else {
+            continue;
+        };
+        let record = (job.identity.job_id, job.identity.submitted_s);
+        by_order
+            .entry(order.row)
+            .and_modify(|waiting| {
+                // A task that was split from its array and waits again.
+                waiting.records.push(record);
+                waiting.tasks += job.tasks;
+                waiting.competes |= competes(job, facts.as_of_s);
+            })
+            .or_insert_with(|| one(order, job, facts, terms));
+    }
+    let running = running_tasks(book);
+    let mut all: Vec<Waiting> = by_order.into_values().collect();
+    for waiting in &mut all {
+        let at_once = facts_at_once(facts, book, waiting.order);
+        let running = running.get(&waiting.order).copied().unwrap_or(0);
+        waiting.tasks_at_once = match at_once {
+            Some(at_once) => waiting.tasks.min(u64::from(at_once).saturating_sub(running)),
+            None => waiting.tasks,
+        };
+        let covered = match policy {
+            ArrayEarmark::All => waiting.tasks,
+            ArrayEarmark::AtOnce => waiting.tasks_at_once,
+        };
+        waiting.earmark = earmark(waiting, covered);
+    }
+    fund(book, &mut all);
+    let age_of = |waiting: &Waiting| book.orders.get(&waiting.order).map_or(0, |order| order.age_s);
+    for waiting in &mut all {
+        if waiting.tier == Tier::Free || !waiting.funded {
+            waiting.factor = 0;
+        } else {
+            waiting.factor = waiting.factor_at(waiting.limit, age_of(waiting), terms).1;
+        }
+    }
+    all
+}
+
+fn running_tasks(book: &Book) -> BTreeMap<OrderRow, u64> {
+    let mut running = BTreeMap::new();
+    for segment in book.segments.values().filter(|segment| segment.settled.is_none()) {
+        *running.entry(segment.order).or_default() += 1;
+    }
+    running
+}
+
+fn facts_at_once(facts: &Facts, book: &Book, order: OrderRow) -> Option<u32> {
+    let uuid = &book.orders.get(&order)?.uuid;
+    facts.waiting.iter().find(|job| job.identity.stamp.uuid == *uuid && job.at_once.is_some())?.at_once
+}
+
+fn competes(job: &WaitingJob, now_s: i64) -> bool {
+    !job.held && (1..=now_s).contains(&job.identity.eligible_s)
+}
+
+fn one(order: &Order, job: &WaitingJob, facts: &Facts, terms: &Terms) -> Waiting {
+    let run_limit_s = terms::run_limit_s(&facts.cluster, &job.identity.partition, job.identity.time_limit_s);
+    let mut waiting = Waiting {
+        order: order.row,
+        id: order.id(),
+        tier: order.tier,
+        limit: order.limit,
+        account: job.identity.account.clone(),
+        partition: job.identity.partition.clone(),
+        records: vec![(job.identity.job_id, job.identity.submitted_s)],
+        display_id: job.display_id.clone(),
+        is_array: job.display_id.contains('_'),
+        tasks: job.tasks,
+        tasks_at_once: job.tasks,
+        asked: asked(&facts.cluster, job),
+        nodes_least: job.nodes_least,
+        horizon_s: terms::horizon_s(run_limit_s),
+        competes: competes(job, facts.as_of_s),
+        reason: job.reason.clone(),
+        earmark: Amount::ZERO,
+        funded: true,
+        effective: effective_bid_floor(order.limit, order.tier),
+        key: RankKey {
+            rank: Price::ZERO,
+            eligible_s: order.eligible_s.unwrap_or(i64::MAX),
+            order: order.id(),
+        },
+        factor: 0,
+    };
+    if order.tier == Tier::Standard {
+        waiting.key.rank = waiting.factor_at(order.limit, order.age_s, terms).0;
+    }
+    waiting
+}
+
+fn asked(cluster: &ClusterFacts, job: &WaitingJob) -> Vec<AskedGpus> {
+    let reachable = || terms::pools_of(cluster, &job.identity.partition);
+    job.asked
+        .iter()
+        .filter_map(|(model, count)| {
+            let gpus = u32::try_from(*count).unwrap_or(u32::MAX);
+            let pools = match model {
+                Some(model) => vec![model.clone()],
+                None => reachable(),
+            };
+            (gpus > 0).then(|| AskedGpus { pools, q: MilliGpus::from_gpus(gpus) })
+        })
+        .collect()
+}
+
+/// ⌈limit·q·h⌉ for so many tasks; the dearest amount there is where that is beyond what an amount can hold.
+pub(crate) fn earmark(waiting: &Waiting, tasks: u64) -> Amount {
+    if waiting.tier == Tier::Free || tasks == 0 {
+        return Amount::ZERO;
+    }
+    let too_dear = Amount::from_micros(i64::MAX);
+    let q = MilliGpus::from_milli(waiting.q_per_task()).unwrap_or_default();
+    let of_task = earmark_ceil(waiting.limit, q, waiting.horizon_s).unwrap_or(too_dear);
+    i64::try_from(tasks)
+        .ok()
+        .and_then(|tasks| of_task.micros().checked_mul(tasks))
+        .map_or(too_dear, Amount::from_micros)
+}
+
+/// Sorts by rank and gives each account's money to its orders in that order, while it lasts.
+fn fund(book: &Book, all: &mut [Waiting]) {
+    all.sort_by_key(|waiting| (waiting.tier, waiting.key));
+    let mut left: BTreeMap<String, Amount> = BTreeMap::new();
+    for waiting in all.iter_mut() {
+        let left = left
+            .entry(waiting.account.clone())
+            .or_insert_with(|| book.balances.of(&LedgerAccount::Account(waiting.account.clone())));
+        waiting.funded = waiting.earmark <= *left;
+        if let (true, Some(rest)) = (waiting.funded, left.checked_sub(waiting.earmark)) {
+            *left = rest;
+        }
+    }
+}
+
+/// What an account can still promise: its money less every earmark, funded or not. Below zero while the earmarks
+/// exceed the money.
+pub(crate) fn free_of(book: &Book, all: &[Waiting], account: &str) -> Amount {
+    let available = i128::from(book.balances.of(&LedgerAccount::Account(account.into())).micros());
+    let of_account = all.iter().filter(|waiting| waiting.account == account);
+    let earmarked: i128 = of_account.map(|waiting| i128::from(waiting.earmark.micros())).sum();
+    let free = (available - earmarked).clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+    Amount::from_micros(free as i64)
+}
+
+/// The pending orders of an order's pool, best first; unfunded ones have no priority and stand behind the funded of
+/// their tier.
+pub(crate) fn line_of<'a>(all: &'a [Waiting], terms: &Terms, order: OrderRow) -> Vec<&'a Waiting> {
+    let home =
+        |waiting: &Waiting| waiting.asked.first().and_then(|asked| asked.home(terms)).map(str::to_owned);
+    let Some(pool) = all.iter().find(|waiting| waiting.order == order).and_then(home) else {
+        return Vec::new();
+    };
+    let in_line = |other: &&Waiting| other.asked.iter().any(|asked| asked.home(terms) == Some(pool.as_str()));
+    let mut line: Vec<&Waiting> = all.iter().filter(in_line).collect();
+    line.sort_by_key(|other| (other.tier, !other.funded, other.key));
+    line
+}
+
+/// Place in that line, from 1 on, and its length; 0 if it is not there.
+pub(crate) fn place(all: &[Waiting], terms: &Terms, order: OrderRow) -> (u32, u32) {
+    let line = line_of(all, terms, order);
+    let place = line.iter().position(|other| other.order == order).map_or(0, |index| index + 1);
+    (u32::try_from(place).unwrap_or(u32::MAX), u32::try_from(line.len()).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,168 @@
+//! What one read of Slurm tells, in the market's own words.
+//!
+//! The engine sees nothing else of Slurm: it compares these facts with the ledger and brings both into line, so a
+//! lost event or an outage costs nothing but time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use market::stamp::Stamp;
+
+/// Everything read from slurmctld in one go.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    /// CLOCK_MONOTONIC in nanoseconds before the jobs were read.
+    pub(crate) read_began_ns: u64,
+    /// UTC seconds of the read.
+    pub(crate) as_of_s: i64,
+    pub(crate) cluster: ClusterFacts,
+    pub(crate) waiting: Vec<WaitingJob>,
+    /// Runs of market jobs that slurmctld still knows: running, or ended within MinJobAge.
+    pub(crate) runs: Vec<Run>,
+    /// Every job id with a market stamp in slurmctld, whatever its state.
+    pub(crate) known_uuids: BTreeSet<String>,
+    /// slurmctld holds back nothing from slurmdbd.
+    pub(crate) accounting_queue_is_empty: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ClusterFacts {
+    pub(crate) name: String,
+    /// `None`: unlimited.
+    pub(crate) over_time_limit_s: Option<i64>,
+    /// Slurm's MinJobAge; `None`: ended jobs are never forgotten.
+    pub(crate) forgets_jobs_after_s: Option<i64>,
+    /// By GPU model.
+    pub(crate) pools: BTreeMap<String, PoolFacts>,
+    pub(crate) partitions: BTreeMap<String, PartitionFacts>,
+    pub(crate) users: BTreeMap<u32, UserFacts>,
+    pub(crate) associations: Vec<AssociationFacts>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PoolFacts {
+    /// GPUs of each node, down ones too.
+    pub(crate) nodes: BTreeMap<String, NodeGpus>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct NodeGpus {
+    pub(crate) installed: u32,
+    pub(crate) in_use: u32,
+    /// Not down, drained or reserved.
+    pub(crate) in_supply: bool,
+}
+
+impl PoolFacts {
+    pub(crate) fn installed(&self) -> u32 {
+        self.nodes.values().map(|node| node.installed).sum()
+    }
+
+    pub(crate) fn in_supply(&self) -> u32 {
+        self.nodes.values().filter(|node| node.in_supply).map(|node| node.installed).sum()
+    }
+
+    pub(crate) fn idle(&self) -> u32 {
+        let idle = |node: &NodeGpus| node.installed.saturating_sub(node.in_use);
+        self.nodes.values().filter(|node| node.in_supply).map(idle).sum()
+    }
+
+    pub(crate) fn node_gpus_max(&self) -> u32 {
+        self.nodes.values().map(|node| node.installed).max().unwrap_or(0)
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PartitionFacts {
+    pub(crate) is_default: bool,
+    pub(crate) exclusive: bool,
+    pub(crate) nodes: BTreeSet<String>,
+    /// Minutes; `None`: unlimited.
+    pub(crate) default_time_min: Option<u32>,
+    pub(crate) max_time_min: Option<u32>,
+    /// `Some` when the partition has its own; the inner `None`: unlimited.
+    pub(crate) over_time_limit_s: Option<Option<i64>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UserFacts {
+    pub(crate) name: String,
+    pub(crate) default_account: String,
+    /// slurmdbd's AdminLevel is Operator or more.
+    pub(crate) is_operator: bool,
+    pub(crate) coordinates: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AssociationFacts {
+    pub(crate) account: String,
+    /// `None` for the association of an account itself, and for users whose uid slurmctld does not know.
+    pub(crate) uid: Option<u32>,
+    pub(crate) partition: Option<String>,
+    pub(crate) default_qos: String,
+    pub(crate) qos: Vec<String>,
+}
+
+/// What every record of a market job carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JobIdentity {
+    /// Slurm's own id of the record.
+    pub(crate) job_id: u32,
+    /// The array's id, or the job's own.
+    pub(crate) array_job_id: u32,
+    pub(crate) array_task_id: Option<u32>,
+    pub(crate) stamp: Stamp,
+    pub(crate) uid: u32,
+    pub(crate) user: String,
+    pub(crate) account: String,
+    pub(crate) partition: String,
+    /// Slurm's present submit time; a requeue moves it.
+    pub(crate) submitted_s: i64,
+    /// 0: not yet.
+    pub(crate) eligible_s: i64,
+    /// `None`: unlimited.
+    pub(crate) time_limit_s: Option<i64>,
+}
+
+impl JobIdentity {
+    /// As Slurm writes it: `12` or `12_3`.
+    pub(crate) fn display_id(&self) -> String {
+        match self.array_task_id {
+            Some(task) => format!("{}_{task}", self.array_job_id),
+            None => self.job_id.to_string(),
+        }
+    }
+}
+
+/// A pending market job, or the pending tasks of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WaitingJob {
+    pub(crate) identity: JobIdentity,
+    pub(crate) tasks: u64,
+    pub(crate) at_once: Option<u32>,
+    /// As Slurm writes it: `12`, `12_[3-9%2]`.
+    pub(crate) display_id: String,
+    /// GPUs asked for by each task; `None`: any model.
+    pub(crate) asked: BTreeMap<Option<String>, u64>,
+    pub(crate) nodes_least: u32,
+    pub(crate) held: bool,
+    /// Slurm's reason in its own word, e.g. `Resources`.
+    pub(crate) reason: String,
+}
+
+/// One run segment of a market job: from a start to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) identity: JobIdentity,
+    pub(crate) start_s: i64,
+    pub(crate) end: Option<RunEnd>,
+    /// GPUs held of each pool.
+    pub(crate) gpus: BTreeMap<String, u32>,
+    pub(crate) nodes: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunEnd {
+    pub(crate) end_s: i64,
+    /// `None` where this source cannot tell; the accounting record can.
+    pub(crate) suspended_s: Option<i64>,
+}

@@ -1,0 +1,102 @@
+//! Questions and commands of users and admins; the engine answers them.
+
+use std::sync::mpsc::Sender;
+
+use market_api::v1;
+use market_api::v1::market_server::Market;
+use tokio::sync::oneshot;
+use tonic::{Request, Response, Status};
+
+use super::caller;
+use crate::engine::Event;
+use crate::query::{Query, QueryError, Reply};
+
+#[derive(Debug)]
+pub(super) struct MarketService {
+    events: Sender<Event>,
+}
+
+impl MarketService {
+    pub(super) fn new(events: Sender<Event>) -> Self {
+        Self { events }
+    }
+
+    async fn ask(&self, query: Query) -> Result<Reply, Status> {
+        let (answer, reply) = oneshot::channel();
+        let gone = || Status::unavailable("quotamarketd is stopping; try again in some seconds");
+        self.events.send(Event::Query(query, answer)).map_err(|_| gone())?;
+        reply.await.map_err(|_| gone())?.map_err(status)
+    }
+}
+
+fn status(error: QueryError) -> Status {
+    let text = error.to_string();
+    match error {
+        QueryError::Invalid(_) => Status::invalid_argument(text),
+        QueryError::NotFound(_) => Status::not_found(text),
+        QueryError::NotAllowed(_) => Status::permission_denied(text),
+        QueryError::Refused(_) => Status::failed_precondition(text),
+        QueryError::NotReady => Status::unavailable(text),
+        QueryError::Store(_) => Status::internal(text),
+    }
+}
+
+/// The engine answers each query with the reply of its kind.
+macro_rules! reply_of {
+    ($self:expr, $query:expr, $kind:ident) => {
+        match $self.ask($query).await? {
+            Reply::$kind(reply) => Ok(Response::new(reply)),
+            other => Err(unexpected(&other)),
+        }
+    };
+}
+
+fn unexpected(reply: &Reply) -> Status {
+    Status::internal(format!("unexpected reply {reply:?}"))
+}
+
+#[tonic::async_trait]
+impl Market for MarketService {
+    async fn prices(&self, _: Request<v1::PricesRequest>) -> Result<Response<v1::PricesReply>, Status> {
+        reply_of!(self, Query::Prices, Prices)
+    }
+
+    async fn balances(
+        &self,
+        request: Request<v1::BalancesRequest>,
+    ) -> Result<Response<v1::BalancesReply>, Status> {
+        reply_of!(self, Query::Balances(caller(&request)?, request.into_inner()), Balances)
+    }
+
+    async fn jobs(&self, request: Request<v1::JobsRequest>) -> Result<Response<v1::JobsReply>, Status> {
+        reply_of!(self, Query::Jobs(caller(&request)?, request.into_inner()), Jobs)
+    }
+
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainRequest>,
+    ) -> Result<Response<v1::ExplainReply>, Status> {
+        match self.ask(Query::Explain(caller(&request)?, request.into_inner())).await? {
+            Reply::Explain(reply) => Ok(Response::new(*reply)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn ledger(&self, request: Request<v1::LedgerRequest>) -> Result<Response<v1::LedgerReply>, Status> {
+        reply_of!(self, Query::Ledger(caller(&request)?, request.into_inner()), Ledger)
+    }
+
+    async fn deposit(
+        &self,
+        request: Request<v1::DepositRequest>,
+    ) -> Result<Response<v1::DepositReply>, Status> {
+        reply_of!(self, Query::Deposit(caller(&request)?, request.into_inner()), Deposit)
+    }
+
+    async fn change_bid(
+        &self,
+        request: Request<v1::ChangeBidRequest>,
+    ) -> Result<Response<v1::ChangeBidReply>, Status> {
+        reply_of!(self, Query::ChangeBid(caller(&request)?, request.into_inner()), ChangeBid)
+    }
+}
