@@ -71,7 +71,7 @@ impl Connection {
     }
 
     /// Ends slurmdbd's transaction.
-    fn finish(&self, keep: bool) -> Result<(), ClientError> {
+    pub(super) fn finish(&self, keep: bool) -> Result<(), ClientError> {
         clear_error();
         // SAFETY: an open connection.
         match unsafe { ffi::slurmdb_connection_commit(self.handle(), keep) } {

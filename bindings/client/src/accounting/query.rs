@@ -48,6 +48,9 @@ impl Connection {
     }
 
     fn runs(&mut self, condition: &mut Condition) -> Result<Vec<Run>, ClientError> {
+        // slurmdbd reads inside a transaction, which shows the database as it was at its first read: a
+        // connection that keeps it open never sees what slurmctld reported since.
+        self.finish(false)?;
         clear_error();
         // SAFETY: an open connection and a condition whose lists live; the answer holds job records.
         let list = unsafe {
