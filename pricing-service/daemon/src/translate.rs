@@ -131,7 +131,7 @@ pub(crate) fn jobs(records: &[Job], cluster: &ClusterFacts) -> Jobs {
     let pool_of_node = pool_of_node(cluster);
     let mut jobs = Jobs::default();
     for record in records {
-        let Some(identity) = identity(record) else { continue };
+        let Some(identity) = identity(record, cluster) else { continue };
         jobs.known_uuids.insert(identity.stamp.uuid.clone());
         let waits = record.state.base == BaseState::Pending && !record.state.has(JobFlag::Completing);
         if waits {
@@ -143,7 +143,7 @@ pub(crate) fn jobs(records: &[Job], cluster: &ClusterFacts) -> Jobs {
     jobs
 }
 
-fn identity(record: &Job) -> Option<JobIdentity> {
+fn identity(record: &Job, cluster: &ClusterFacts) -> Option<JobIdentity> {
     let (stamp, _) = Stamp::find(record.admin_comment.as_deref()?)?;
     Some(JobIdentity {
         job_id: record.job_id,
@@ -151,13 +151,19 @@ fn identity(record: &Job) -> Option<JobIdentity> {
         array_task_id: record.array_task_id,
         stamp,
         uid: record.user_id,
-        user: record.user_name.clone().unwrap_or_else(|| record.user_id.to_string()),
+        user: user_name(record.user_name.as_deref(), record.user_id, cluster),
         account: record.account.clone().unwrap_or_default(),
         partition: record.partition.clone().unwrap_or_default(),
         submitted_s: record.submit_time_s.unwrap_or(0),
         eligible_s: record.eligible_time_s.unwrap_or(0),
         time_limit_s: minutes(record.time_limit).map(|minutes| i64::from(minutes) * MINUTE_S),
     })
+}
+
+/// slurmctld leaves the name out of job records; the associations have it.
+fn user_name(told: Option<&str>, uid: u32, cluster: &ClusterFacts) -> String {
+    let by_uid = || cluster.users.get(&uid).map(|user| user.name.clone());
+    told.map(str::to_owned).or_else(by_uid).unwrap_or_else(|| uid.to_string())
 }
 
 fn waiting(record: &Job, identity: JobIdentity, cluster: &ClusterFacts) -> WaitingJob {
