@@ -1,0 +1,172 @@
+//! What the plugin knows of the market: an immutable picture, read by callbacks without a lock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use market::amount::Price;
+use market::order::FactorScale;
+use market::pool::PoolParams;
+use market_api::config::{ArrayEarmark, Config, NoBid, WhenUnavailable};
+use market_api::v1;
+
+use crate::funds::FreeByAccount;
+
+/// The site's choices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    pub when_unavailable: WhenUnavailable,
+    pub no_bid: NoBid,
+    pub array_earmark: ArrayEarmark,
+    /// Silence of the daemon from which on it counts as gone.
+    pub stale_after: Duration,
+    pub standard_qos: String,
+    pub free_qos: String,
+    pub factor: FactorScale,
+    /// Slurm's OverTimeLimit in seconds, for partitions without their own; `None`: unlimited.
+    pub over_time_limit_s: Option<i64>,
+}
+
+impl Settings {
+    /// What market.toml says. OverTimeLimit is not in it; it only matters to checks that need the daemon's figures.
+    pub fn from_config(config: &Config) -> Self {
+        Self {
+            when_unavailable: config.when_unavailable,
+            no_bid: config.no_bid,
+            array_earmark: config.array_earmark,
+            stale_after: config.stale_after(),
+            standard_qos: config.tiers.standard.clone(),
+            free_qos: config.tiers.free.clone(),
+            factor: FactorScale { per_doubling: config.factor.per_doubling, step: config.factor.step },
+            over_time_limit_s: Some(0),
+        }
+    }
+
+    /// What the daemon says; where it says nothing, what market.toml says.
+    pub fn from_daemon(said: &v1::Settings, file: &Self) -> Self {
+        Self {
+            when_unavailable: match said.when_unavailable() {
+                v1::WhenUnavailable::Unspecified => file.when_unavailable,
+                v1::WhenUnavailable::Free => WhenUnavailable::Free,
+                v1::WhenUnavailable::Reject => WhenUnavailable::Reject,
+                v1::WhenUnavailable::Allow => WhenUnavailable::Allow,
+            },
+            no_bid: match said.no_bid() {
+                v1::NoBid::Unspecified => file.no_bid,
+                v1::NoBid::Unchanged => NoBid::Unchanged,
+                v1::NoBid::Free => NoBid::Free,
+                v1::NoBid::Reject => NoBid::Reject,
+            },
+            array_earmark: match said.array_earmark() {
+                v1::ArrayEarmark::Unspecified => file.array_earmark,
+                v1::ArrayEarmark::AtOnce => ArrayEarmark::AtOnce,
+                v1::ArrayEarmark::All => ArrayEarmark::All,
+            },
+            stale_after: match said.stale_after_ms {
+                0 => file.stale_after,
+                ms => Duration::from_millis(ms.into()),
+            },
+            standard_qos: or_else(&said.standard_qos, &file.standard_qos),
+            free_qos: or_else(&said.free_qos, &file.free_qos),
+            factor: match (said.factor_per_doubling, said.factor_step) {
+                (0, _) | (_, 0) => file.factor,
+                (per_doubling, step) => FactorScale { per_doubling, step },
+            },
+            over_time_limit_s: said.over_time_limit_s.map(i64::from),
+        }
+    }
+}
+
+fn or_else(said: &str, otherwise: &str) -> String {
+    if said.is_empty() { otherwise.to_owned() } else { said.to_lowercase() }
+}
+
+/// All GPUs of one model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pool {
+    pub reserve: Price,
+    pub rho0: Price,
+    /// Most GPUs of this pool on one node; 0 if nobody said yet.
+    pub node_gpus_max: u32,
+}
+
+/// A partition of Slurm. Minutes and seconds as there; `None`: unlimited.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Partition {
+    pub is_default: bool,
+    /// Names of the pools with a node in it.
+    pub pools: Vec<String>,
+    pub default_time_min: Option<u32>,
+    pub max_time_min: Option<u32>,
+    /// `None`: the cluster's.
+    pub over_time_limit_s: Option<u32>,
+    pub exclusive: bool,
+}
+
+/// Names an association. Associations that hold in every partition have an empty one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AssociationKey {
+    pub account: String,
+    pub uid: u32,
+    pub partition: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub default_account: String,
+}
+
+/// Slurm gives a job id again after MaxJobId; the submit time tells the jobs apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct JobKey {
+    pub job_id: u32,
+    pub submit_s: i64,
+}
+
+/// A picture of the market at one commit of the daemon. Tables that did not change are shared with the one before.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub settings: Arc<Settings>,
+    pub pools: Arc<BTreeMap<String, Pool>>,
+    pub partitions: Arc<BTreeMap<String, Partition>>,
+    /// The figures are in [`crate::funds::Funds`] as well; here they say which accounts there are.
+    pub accounts: Arc<FreeByAccount>,
+    /// The default QOS of each association; empty: none.
+    pub associations: Arc<HashMap<AssociationKey, String>>,
+    pub users: Arc<HashMap<u32, User>>,
+    /// Without NICE_OFFSET.
+    pub factors: Arc<HashMap<JobKey, u32>>,
+}
+
+impl Snapshot {
+    /// What is known before the daemon ever spoke: the file.
+    pub fn of_file(config: &Config) -> Self {
+        let pools = config.pools.iter().map(|(name, pool)| {
+            let params =
+                PoolParams { name: name.clone(), weight: pool.weight, reserve_price: pool.reserve_price };
+            (name.clone(), Pool { reserve: params.reserve(), rho0: params.rho0(), node_gpus_max: 0 })
+        });
+        Self { pools: Arc::new(pools.collect()), ..Self::empty(Settings::from_config(config)) }
+    }
+
+    /// No rows but the settings.
+    pub fn empty(settings: Settings) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            pools: Arc::default(),
+            partitions: Arc::default(),
+            accounts: Arc::default(),
+            associations: Arc::default(),
+            users: Arc::default(),
+            factors: Arc::default(),
+        }
+    }
+
+    /// Whether a QOS stands for a tier. Slurm's QOS names are lower case, whatever the user typed.
+    pub fn is_market_qos(&self, qos: &str) -> bool {
+        [&self.settings.standard_qos, &self.settings.free_qos]
+            .iter()
+            .any(|market| market.eq_ignore_ascii_case(qos))
+    }
+}
