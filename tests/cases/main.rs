@@ -1,0 +1,9 @@
+//! The promises of the market, each on a real Slurm.
+
+mod changes;
+mod configuration;
+mod money;
+mod order;
+mod outages;
+mod plugins;
+mod submissions;
