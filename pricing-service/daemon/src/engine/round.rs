@@ -92,8 +92,7 @@ fn snapshot(
     });
     PoolSnapshot {
         idle: MilliGpus::from_gpus(facts.idle()),
-        // Free jobs are not evicted yet.
-        evictable_free: MilliGpus::ZERO,
+        evictable_free: held_free(pass, name),
         recent_starts: recent_starts.collect(),
         pending: waiting
             .iter()
@@ -103,6 +102,15 @@ fn snapshot(
         reserve: pass.terms.reserve(name),
         last_start_price: before.start_price,
     }
+}
+
+/// GPUs of running free jobs. They are not evicted yet, but what they hold goes to the best bid when they end, so they
+/// hide no supply: else a pool full of free jobs would show an old price to those who wait for it.
+fn held_free(pass: &Pass<'_>, pool: &str) -> MilliGpus {
+    let free =
+        pass.book.segments.values().filter(|segment| segment.tier == Tier::Free && segment.settled.is_none());
+    let held: i64 = free.filter_map(|segment| segment.held.get(pool)).map(|held| held.q.milli()).sum();
+    MilliGpus::from_milli(held).unwrap_or_default()
 }
 
 /// One demand for each task that could start now, but never more tasks than the pool could hold and one.

@@ -259,3 +259,18 @@ fn an_array_earmarks_what_may_run_at_once() {
     world.engine.take_facts(facts).expect("takes the facts");
     assert_eq!(world.published_free("vision"), su("98"), "2 tasks × 1 GPU × 1 h × 1");
 }
+
+#[test]
+fn what_free_jobs_hold_is_supply_that_the_waiting_compete_for() {
+    let mut world = World::with_funds("1000", "1000");
+    world.submit(job(1, "nlp", "0", 16));
+    world.set(1, started_at(5));
+    for (id, limit) in [(2, "0.8"), (3, "3.5"), (4, "2")] {
+        world.submit(job(id, "vision", limit, 16));
+    }
+    world.all_gpus_busy = true;
+    world.read_at(60);
+    // Job 3 gets the 16 GPUs, job 4 is the first that does not fit: ⌊2/1.25⌋.
+    assert_eq!(world.engine.book.pools["a100"].start_price.to_string(), "1.6");
+    assert_eq!(world.engine.book.pools["h100"].start_price.to_string(), "0.25");
+}

@@ -34,6 +34,7 @@ pub(super) struct World {
     pub(super) published: watch::Receiver<Arc<Publication>>,
     pub(super) now_s: i64,
     pub(super) jobs: BTreeMap<u32, Job>,
+    pub(super) all_gpus_busy: bool,
 }
 
 /// A job as its user submitted it, and where it is now.
@@ -93,7 +94,7 @@ impl Job {
             at_once: None,
             display_id: self.id.to_string(),
             asked: BTreeMap::from([(Some("a100".to_owned()), u64::from(self.gpus))]),
-            nodes_least: 1,
+            nodes_least: self.gpus.div_ceil(8),
             held: false,
             reason: "Resources".into(),
         }
@@ -133,7 +134,14 @@ impl World {
     pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().expect("temporary directory");
         let (engine, published) = engine(&directory);
-        let mut world = Self { directory, engine, published, now_s: BEGAN_S, jobs: BTreeMap::new() };
+        let mut world = Self {
+            directory,
+            engine,
+            published,
+            now_s: BEGAN_S,
+            jobs: BTreeMap::new(),
+            all_gpus_busy: false,
+        };
         world.read();
         world
     }
@@ -174,7 +182,7 @@ impl World {
         Facts {
             read_began_ns: self.now_s.unsigned_abs(),
             as_of_s: self.now_s,
-            cluster: cluster(),
+            cluster: cluster(if self.all_gpus_busy { 8 } else { 0 }),
             waiting: self.jobs.values().filter(waits).map(Job::waiting).collect(),
             runs: self.jobs.values().filter_map(Job::run).collect(),
             known_uuids: self.jobs.values().map(Job::uuid).collect(),
@@ -268,8 +276,8 @@ impl World {
     }
 }
 
-fn cluster() -> ClusterFacts {
-    let gpus = NodeGpus { installed: 8, in_use: 0, in_supply: true };
+fn cluster(in_use: u32) -> ClusterFacts {
+    let gpus = NodeGpus { installed: 8, in_use, in_supply: true };
     let pool = |nodes: [&str; 2]| PoolFacts { nodes: nodes.map(|node| (node.to_owned(), gpus)).into() };
     let partition = PartitionFacts {
         is_default: true,
