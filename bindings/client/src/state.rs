@@ -3,8 +3,9 @@
 use slurm_sys as sys;
 
 /// What a job is doing, or how it ended (`enum job_states` of slurm.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BaseState {
+    #[default]
     Pending,
     Running,
     Suspended,
@@ -66,9 +67,10 @@ impl BaseState {
 }
 
 /// A limit on run time, in Slurm's unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum TimeLimit {
     /// Not set here: what stands for it depends on the field.
+    #[default]
     Unset,
     Minutes(u32),
     Unlimited,

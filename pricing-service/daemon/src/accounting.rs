@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use market::stamp::{Stamp, with_receipt};
 use slurm_client::ClientError;
@@ -13,9 +13,10 @@ use slurm_client::accounting::{Connection, Run as AccountedRun, Runs};
 
 use crate::clock::now_s;
 use crate::controller::ClusterName;
-use crate::engine::Event;
-use crate::facts::Run;
+use crate::engine::{EndTold, Event, Gap};
+use crate::facts::{Ending, Run};
 use crate::model::SegmentRow;
+use crate::patience::{Patience, Wish};
 use crate::translate;
 
 /// After an error, before the next try.
@@ -34,17 +35,13 @@ pub(crate) struct AccountingWork {
     /// Jobs whose runs slurmctld no longer shows.
     pub(crate) lookups: BTreeSet<u32>,
     pub(crate) receipts: Vec<ReceiptDue>,
-    /// Runs that ended since then may have been missed.
-    pub(crate) gap_from_s: Option<i64>,
-    /// Names the gap in the answer.
-    pub(crate) gap: Option<i64>,
-    /// slurmctld has handed over everything, so a search now finds all there is.
-    pub(crate) gap_may_close: bool,
+    /// A time that is to be searched for runs that were missed; slurmctld has handed over everything.
+    pub(crate) gap: Option<Gap>,
     pub(crate) pool_of_node: BTreeMap<String, String>,
 }
 
 impl AccountingWork {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lookups.is_empty() && self.receipts.is_empty() && self.gap.is_none()
     }
 }
@@ -57,10 +54,12 @@ pub(crate) struct ReceiptDue {
     pub(crate) receipt: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccountingFound {
     pub(crate) runs: Vec<Run>,
-    pub(crate) gap_searched: Option<i64>,
+    /// Of the jobs that were looked up, with a stamp or without.
+    pub(crate) endings: Vec<Ending>,
+    pub(crate) gap_searched: Option<Gap>,
     pub(crate) receipts_read_back: Vec<SegmentRow>,
 }
 
@@ -93,22 +92,30 @@ pub(crate) fn spawn(
     events: Sender<Event>,
     cluster_name: ClusterName,
 ) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("slurmdbd".into()).spawn(move || run(&board, &events, &cluster_name))
+    std::thread::Builder::new().name("slurmdbd".into()).spawn(move || {
+        let _told = EndTold { thread: "slurmdbd", events: events.clone() };
+        run(&board, &events, &cluster_name);
+    })
 }
 
 fn run(board: &WorkBoard, events: &Sender<Event>, cluster_name: &ClusterName) {
     let mut connection: Option<Connection> = None;
     let mut retry = RETRY_FIRST;
     let mut outage_told = false;
+    let mut patience = Patience::default();
     loop {
-        let work = board.take();
+        let wanted = board.take();
+        let work = patience.due(wanted, Instant::now());
+        if work.is_empty() {
+            // Until the engine's next wish at the earliest, which comes with every read of slurmctld.
+            continue;
+        }
         let name = cluster_name.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
         let mut found = AccountingFound::default();
-        let done =
-            with_connection(&mut connection, &name, |connection| do_work(connection, &work, &mut found));
-        let found_something =
-            !found.runs.is_empty() || !found.receipts_read_back.is_empty() || found.gap_searched.is_some();
-        if found_something && events.send(Event::Accounting(found)).is_err() {
+        let done = with_connection(&mut connection, &name, |connection| {
+            do_work(connection, &work, &mut patience, &mut found)
+        });
+        if found != AccountingFound::default() && events.send(Event::Accounting(found)).is_err() {
             return;
         }
         match done {
@@ -147,24 +154,24 @@ fn with_connection(
 fn do_work(
     connection: &mut Connection,
     work: &AccountingWork,
+    patience: &mut Patience,
     found: &mut AccountingFound,
 ) -> Result<(), ClientError> {
+    let run = |record: &AccountedRun| translate::accounted_run(record, &work.pool_of_node);
     let job_ids: Vec<u32> = work.lookups.iter().copied().collect();
     for job_ids in job_ids.chunks(LOOKUPS_AT_ONCE) {
         let records = connection.runs_of(job_ids, Runs::All)?;
-        found
-            .runs
-            .extend(records.iter().filter_map(|record| translate::accounted_run(record, &work.pool_of_node)));
+        found.runs.extend(records.iter().filter_map(run));
+        found.endings.extend(records.iter().filter_map(translate::ending));
+        patience.tried(job_ids.iter().copied().map(Wish::Lookup), Instant::now());
     }
-    if let Some(from_s) = work.gap_from_s {
-        let records = connection.runs_ended(from_s, now_s())?;
-        found
-            .runs
-            .extend(records.iter().filter_map(|record| translate::accounted_run(record, &work.pool_of_node)));
-        found.gap_searched = work.gap.filter(|_| work.gap_may_close);
+    if let Some(gap) = work.gap {
+        let records = connection.runs_ended(gap.search_from_s(), now_s())?;
+        found.runs.extend(records.iter().filter_map(run));
+        found.gap_searched = Some(gap);
     }
     for due in work.receipts.chunks(RECEIPTS_AT_ONCE) {
-        write_receipts(connection, due, found)?;
+        write_receipts(connection, due, patience, found)?;
     }
     Ok(())
 }
@@ -173,12 +180,14 @@ fn do_work(
 fn write_receipts(
     connection: &mut Connection,
     due: &[ReceiptDue],
+    patience: &mut Patience,
     found: &mut AccountingFound,
 ) -> Result<(), ClientError> {
     let job_ids: BTreeSet<u32> = due.iter().map(|due| due.job_id).collect();
     let job_ids: Vec<u32> = job_ids.into_iter().collect();
     let records = connection.runs_of(&job_ids, Runs::All)?;
     for due in due {
+        let was_tried = patience.tried([Wish::Receipt(due.segment)], Instant::now());
         let of_run = |record: &&AccountedRun| {
             record.job_id == due.job_id && record.segment_start_s() == Some(due.start_s)
         };
@@ -186,11 +195,18 @@ fn write_receipts(
         match write_receipt(connection, record, &due.receipt) {
             Ok(true) => found.receipts_read_back.push(due.segment),
             Ok(false) => {}
-            Err(error) if error.is_transient() => return Err(error),
+            Err(error) if is_outage(&error) => return Err(error),
+            Err(_) if was_tried => {}
             Err(error) => tracing::warn!("the receipt of job {} cannot be written: {error}", due.job_id),
         }
     }
     Ok(())
+}
+
+/// Whether slurmdbd itself is gone, so that the other receipts need not be tried. What is wrong with one record, such as
+/// text that the database does not keep, stops no other.
+fn is_outage(error: &ClientError) -> bool {
+    matches!(error, ClientError::Slurm { .. }) && error.is_transient()
 }
 
 /// Whether the record carries the receipt now. A record without an end is left alone: slurmctld's own message about
@@ -208,4 +224,19 @@ fn write_receipt(
     }
     connection.set_admin_comment(&key, &after)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_cannot_take_its_receipt_is_no_outage() {
+        let run = || "job 7".to_owned();
+        assert!(!is_outage(&ClientError::NotKept { run: run() }));
+        assert!(!is_outage(&ClientError::NoSuchRun { run: run() }));
+        assert!(!is_outage(&ClientError::AmbiguousRun { run: run(), records: 2 }));
+        let slurm = |code| ClientError::Slurm { call: "slurmdb_jobs_get", code, text: String::new() };
+        assert!(is_outage(&slurm(libc::ECONNREFUSED)));
+    }
 }

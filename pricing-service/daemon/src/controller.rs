@@ -1,7 +1,7 @@
 //! The thread that talks to slurmctld: it reads everything every few seconds, and sooner when it is told that
 //! something happened. slurmctld may take a minute to answer; nobody else waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,12 +12,14 @@ use slurm_client::ClientError;
 use slurm_client::controller::{self, JobUpdate};
 
 use crate::clock::{monotonic_ns, now_s};
-use crate::engine::Event;
+use crate::engine::{EndTold, Event};
 use crate::facts::Facts;
 use crate::translate;
 
 /// However many hints come, slurmctld is not read more often.
 const READS_APART: Duration = Duration::from_millis(300);
+/// A slurmctld with many jobs takes long to tell of them: it gets this many times as long for its own work.
+const REST_FOR_EACH_READ: u32 = 2;
 /// Configuration and associations change seldom.
 const CLUSTER_READ_EVERY: Duration = Duration::from_secs(5);
 
@@ -66,11 +68,13 @@ pub(crate) fn spawn(
     poll: Duration,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("slurmctld".into()).spawn(move || {
+        let _told = EndTold { thread: "slurmctld", events: events.clone() };
         let mut thread = ControllerThread {
             events,
             cluster_name,
             restamps: BTreeMap::new(),
             cluster: None,
+            unreadable_nodes: BTreeSet::new(),
             outage_told: false,
         };
         thread.run(&inbox.requests, poll);
@@ -82,11 +86,17 @@ struct ControllerThread {
     cluster_name: ClusterName,
     /// Stamps still to be written; the newest of each job counts.
     restamps: BTreeMap<u32, Stamp>,
-    cluster: Option<(Instant, ClusterRead)>,
+    cluster: Option<(Instant, Arc<ClusterRead>)>,
+    unreadable_nodes: BTreeSet<String>,
     outage_told: bool,
 }
 
-#[derive(Clone)]
+/// Facts, and the records that they come from.
+struct Read {
+    facts: Facts,
+    jobs: Vec<controller::Job>,
+}
+
 struct ClusterRead {
     config: controller::Config,
     partitions: Vec<controller::Partition>,
@@ -97,32 +107,36 @@ impl ControllerThread {
     fn run(&mut self, requests: &Receiver<Request>, poll: Duration) {
         loop {
             let began = Instant::now();
+            let mut rest = READS_APART;
             match self.read() {
-                Ok(facts) => {
+                Ok(Some(read)) => {
+                    rest = rest.max(began.elapsed() * REST_FOR_EACH_READ);
                     self.note_outage(None);
-                    self.write_stamps(&facts);
-                    if self.events.send(Event::Facts(Box::new(facts))).is_err() {
+                    self.write_stamps(&read);
+                    if self.events.send(Event::Facts(Box::new(read.facts))).is_err() {
                         return;
                     }
                 }
+                // Nothing has changed: the former facts hold.
+                Ok(None) => self.note_outage(None),
                 Err(error) => self.note_outage(Some(&error)),
             }
-            if !self.wait(requests, began, poll) {
+            if !self.wait(requests, Instant::now() + rest, began + poll) {
                 return;
             }
         }
     }
 
-    /// Until the next read is due, or a request wants it sooner.
-    fn wait(&mut self, requests: &Receiver<Request>, began: Instant, poll: Duration) -> bool {
-        let mut due = began + poll;
+    /// Until the next read is due, or a request wants it sooner, but at least to `soonest`.
+    fn wait(&mut self, requests: &Receiver<Request>, soonest: Instant, due: Instant) -> bool {
+        let mut due = due.max(soonest);
         loop {
             let left = due.saturating_duration_since(Instant::now());
             match requests.recv_timeout(left) {
-                Ok(Request::ReadNow) => due = due.min(began + READS_APART),
+                Ok(Request::ReadNow) => due = soonest,
                 Ok(Request::Restamp { job_id, stamp }) => {
                     self.restamps.insert(job_id, stamp);
-                    due = due.min(began + READS_APART);
+                    due = soonest;
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -139,51 +153,63 @@ impl ControllerThread {
         self.outage_told = error.is_some();
     }
 
-    fn read(&mut self) -> Result<Facts, ClientError> {
-        let cluster = self.read_cluster()?;
+    /// `None`: slurmctld says that nothing has changed. Part of an answer is never taken for the whole: an empty list
+    /// of jobs would close every order.
+    fn read(&mut self) -> Result<Option<Read>, ClientError> {
+        let Some(cluster) = self.read_cluster()? else { return Ok(None) };
         let statistics = controller::statistics()?;
         let read_began_ns = monotonic_ns();
         let as_of_s = now_s();
-        let jobs = controller::jobs(None)?.map(|reply| reply.jobs).unwrap_or_default();
-        let nodes = controller::nodes(None)?.map(|reply| reply.nodes).unwrap_or_default();
-        let facts = translate::cluster(&cluster.config, &nodes, &cluster.partitions, &cluster.people);
-        let jobs = translate::jobs(&jobs, &facts);
+        let Some(jobs) = controller::jobs(None)?.map(|reply| reply.jobs) else { return Ok(None) };
+        let read_ended_ns = monotonic_ns();
+        let Some(nodes) = controller::nodes(None)?.map(|reply| reply.nodes) else { return Ok(None) };
+        let facts = translate::cluster(
+            &cluster.config,
+            &nodes,
+            &cluster.partitions,
+            &cluster.people,
+            &mut self.unreadable_nodes,
+        );
+        let translated = translate::jobs(&jobs, &facts);
         *self.cluster_name.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts.name.clone());
-        Ok(Facts {
+        let facts = Facts {
             read_began_ns,
+            read_ended_ns,
             as_of_s,
             cluster: facts,
-            waiting: jobs.waiting,
-            runs: jobs.runs,
-            known_uuids: jobs.known_uuids,
+            waiting: translated.waiting,
+            runs: translated.runs,
+            known_uuids: translated.known_uuids,
             accounting_queue_is_empty: statistics.slurmdbd_queue_len == 0,
-        })
+        };
+        Ok(Some(Read { facts, jobs }))
     }
 
-    fn read_cluster(&mut self) -> Result<ClusterRead, ClientError> {
+    fn read_cluster(&mut self) -> Result<Option<Arc<ClusterRead>>, ClientError> {
         if let Some((at, read)) = &self.cluster
             && at.elapsed() < CLUSTER_READ_EVERY
         {
-            return Ok(read.clone());
+            return Ok(Some(Arc::clone(read)));
         }
-        let read = ClusterRead {
+        let Some(partitions) = controller::partitions(None)? else { return Ok(None) };
+        let read = Arc::new(ClusterRead {
             config: controller::config()?,
-            partitions: controller::partitions(None)?.map(|reply| reply.partitions).unwrap_or_default(),
+            partitions: partitions.partitions,
             people: controller::associations()?,
-        };
-        self.cluster = Some((Instant::now(), read.clone()));
-        Ok(read)
+        });
+        self.cluster = Some((Instant::now(), Arc::clone(&read)));
+        Ok(Some(read))
     }
 
     /// Only jobs that still wait are written to; what Slurm refuses for good is dropped.
-    fn write_stamps(&mut self, facts: &Facts) {
+    fn write_stamps(&mut self, read: &Read) {
         let pending = std::mem::take(&mut self.restamps);
         for (job_id, stamp) in pending {
-            let waits = facts.waiting.iter().any(|job| job.identity.job_id == job_id);
-            if !waits {
-                continue;
-            }
-            let update = JobUpdate { job_id, admin_comment: Some(stamp.to_string()), ..JobUpdate::default() };
+            let waits = read.facts.waiting.iter().any(|job| job.identity.job_id == job_id);
+            let record = read.jobs.iter().find(|job| waits && job.job_id == job_id);
+            let before = record.and_then(|job| job.admin_comment.as_deref()).unwrap_or_default();
+            let Some(after) = restamped(before, &stamp) else { continue };
+            let update = JobUpdate { job_id, admin_comment: Some(after), ..JobUpdate::default() };
             match controller::update_job(&update) {
                 Ok(()) => {}
                 Err(error) if error.is_transient() => {
@@ -191,6 +217,46 @@ impl ControllerThread {
                 }
                 Err(error) => tracing::warn!("job {job_id} keeps its old bid in AdminComment: {error}"),
             }
+        }
+    }
+}
+
+/// The AdminComment with another stamp in the place of the present one and all other text as it was; `None` if it
+/// carries no stamp, or this one already.
+fn restamped(admin_comment: &str, stamp: &Stamp) -> Option<String> {
+    let (present, place) = Stamp::find(admin_comment)?;
+    let (before, after) = (&admin_comment[..place.start], &admin_comment[place.end..]);
+    (present != *stamp).then(|| format!("{before}{stamp}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use market::amount::Price;
+    use market::order::Tier;
+
+    use super::*;
+
+    fn stamp(limit: &str) -> Stamp {
+        Stamp {
+            uuid: "0d9f4f5e-8f5c-4e0a-9a39-0b1f3a2c4d5e".into(),
+            limit: Price::parse(limit).expect("price"),
+            tier: Tier::Standard,
+            unavailable: false,
+        }
+    }
+
+    #[test]
+    fn what_an_administrator_wrote_stays() {
+        let before = format!("ticket 4711; {}; watched by ops", stamp("2"));
+        let after = format!("ticket 4711; {}; watched by ops", stamp("3.5"));
+        assert_eq!(restamped(&before, &stamp("3.5")), Some(after.clone()));
+        assert_eq!(restamped(&after, &stamp("3.5")), None, "nothing to write");
+    }
+
+    #[test]
+    fn what_carries_no_stamp_gets_none() {
+        for admin_comment in ["", "ticket 4711", "bid:3.5"] {
+            assert_eq!(restamped(admin_comment, &stamp("1")), None);
         }
     }
 }

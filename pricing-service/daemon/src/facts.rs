@@ -12,6 +12,8 @@ use market::stamp::Stamp;
 pub(crate) struct Facts {
     /// CLOCK_MONOTONIC in nanoseconds before the jobs were read.
     pub(crate) read_began_ns: u64,
+    /// The same after it.
+    pub(crate) read_ended_ns: u64,
     /// UTC seconds of the read.
     pub(crate) as_of_s: i64,
     pub(crate) cluster: ClusterFacts,
@@ -31,11 +33,25 @@ pub(crate) struct ClusterFacts {
     pub(crate) over_time_limit_s: Option<i64>,
     /// Slurm's MinJobAge; `None`: ended jobs are never forgotten.
     pub(crate) forgets_jobs_after_s: Option<i64>,
+    /// Slurm's PrivateData=jobs: users see their own jobs only.
+    pub(crate) jobs_are_private: bool,
     /// By GPU model.
     pub(crate) pools: BTreeMap<String, PoolFacts>,
     pub(crate) partitions: BTreeMap<String, PartitionFacts>,
     pub(crate) users: BTreeMap<u32, UserFacts>,
     pub(crate) associations: Vec<AssociationFacts>,
+}
+
+impl ClusterFacts {
+    /// The partitions of a comma list that the cluster has.
+    pub(crate) fn partitions_of<'a>(&'a self, list: &'a str) -> impl Iterator<Item = &'a PartitionFacts> {
+        list.split(',').filter_map(|name| self.partitions.get(name))
+    }
+
+    /// Whether any of the partitions of a comma list holds the node.
+    pub(crate) fn reaches(&self, partition_list: &str, node: &str) -> bool {
+        self.partitions_of(partition_list).any(|partition| partition.nodes.contains(node))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,16 +70,17 @@ pub(crate) struct NodeGpus {
 
 impl PoolFacts {
     pub(crate) fn installed(&self) -> u32 {
-        self.nodes.values().map(|node| node.installed).sum()
+        self.nodes.values().map(|node| node.installed).fold(0, u32::saturating_add)
     }
 
     pub(crate) fn in_supply(&self) -> u32 {
-        self.nodes.values().filter(|node| node.in_supply).map(|node| node.installed).sum()
+        let in_supply = self.nodes.values().filter(|node| node.in_supply);
+        in_supply.map(|node| node.installed).fold(0, u32::saturating_add)
     }
 
     pub(crate) fn idle(&self) -> u32 {
         let idle = |node: &NodeGpus| node.installed.saturating_sub(node.in_use);
-        self.nodes.values().filter(|node| node.in_supply).map(idle).sum()
+        self.nodes.values().filter(|node| node.in_supply).map(idle).fold(0, u32::saturating_add)
     }
 
     pub(crate) fn node_gpus_max(&self) -> u32 {
@@ -144,6 +161,7 @@ pub(crate) struct WaitingJob {
     /// GPUs asked for by each task; `None`: any model.
     pub(crate) asked: BTreeMap<Option<String>, u64>,
     pub(crate) nodes_least: u32,
+    /// Held, or on nodes that are still being switched on.
     pub(crate) held: bool,
     /// Slurm's reason in its own word, e.g. `Resources`.
     pub(crate) reason: String,
@@ -165,4 +183,14 @@ pub(crate) struct RunEnd {
     pub(crate) end_s: i64,
     /// `None` where this source cannot tell; the accounting record can.
     pub(crate) suspended_s: Option<i64>,
+}
+
+/// The end of a run by its accounting record, whatever became of the stamp in it: who is known to the ledger needs no
+/// stamp any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub(crate) job_id: u32,
+    pub(crate) start_s: i64,
+    pub(crate) end_s: i64,
+    pub(crate) suspended_s: i64,
 }

@@ -7,6 +7,7 @@ mod engine;
 mod facts;
 mod grpc;
 mod model;
+mod patience;
 mod publication;
 mod query;
 mod store;
@@ -144,7 +145,7 @@ fn start(config: Config, store: Store) -> Result<Result<(), DaemonError>, Daemon
     let (plugin_socket, market_socket) = (config.plugin_socket(), config.market_socket());
     let poll = config.poll();
 
-    let engine = Engine::new(config, store, publications, Arc::clone(&board), port.clone())?;
+    let engine = Engine::new(config, store, clock::now_s, publications, Arc::clone(&board), port.clone())?;
     let (engine_ended, engine_end) = tokio::sync::oneshot::channel();
     let engine_thread = std::thread::Builder::new()
         .name("ledger".into())

@@ -20,7 +20,17 @@ pub(crate) enum RowKey {
     Factor { job_id: u32, submit_s: i64 },
 }
 
-/// A whole snapshot for one role.
+impl RowKey {
+    fn is_for(&self, role: v1::Role) -> bool {
+        match self {
+            Self::Settings => true,
+            Self::Factor { .. } => role == v1::Role::Repricer,
+            _ => role == v1::Role::JobSubmit,
+        }
+    }
+}
+
+/// A whole snapshot, for every role.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Publication {
     pub(crate) read_began_monotonic_ns: u64,
@@ -28,27 +38,20 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// The rows that this role looks at.
-    pub(crate) fn for_role(&self, role: v1::Role) -> Self {
-        let wanted = |key: &RowKey| match key {
-            RowKey::Settings => true,
-            RowKey::Factor { .. } => role == v1::Role::Repricer,
-            _ => role == v1::Role::JobSubmit,
-        };
-        let rows = self.rows.iter().filter(|(key, _)| wanted(key));
-        Self {
-            read_began_monotonic_ns: self.read_began_monotonic_ns,
-            rows: rows.map(|(key, item)| (key.clone(), item.clone())).collect(),
-        }
+    /// A sign of life: nothing has changed.
+    pub(crate) fn unchanged(&self) -> v1::Update {
+        let read_began_monotonic_ns = self.read_began_monotonic_ns;
+        v1::Update { commit: true, read_began_monotonic_ns, ..v1::Update::default() }
     }
 
-    /// The messages that turn `before` into this; without it, the whole. The last one commits.
-    pub(crate) fn since(&self, before: Option<&Self>) -> Vec<v1::Update> {
+    /// The messages that turn `before` into this, as far as the role looks at it; without it, the whole. The last one
+    /// commits.
+    pub(crate) fn since(&self, before: Option<&Self>, role: v1::Role) -> Vec<v1::Update> {
         let none = BTreeMap::new();
         let old = before.map_or(&none, |before| &before.rows);
-        let upserts = self.rows.iter().filter(|(key, item)| old.get(key) != Some(item));
+        let upserts = self.rows.iter().filter(|(key, item)| key.is_for(role) && old.get(key) != Some(item));
         let upserts: Vec<v1::Item> = upserts.map(|(_, item)| v1::Item { item: Some(item.clone()) }).collect();
-        let removed = old.keys().filter(|key| !self.rows.contains_key(key));
+        let removed = old.keys().filter(|key| key.is_for(role) && !self.rows.contains_key(key));
         let removed: Vec<v1::Key> = removed.filter_map(wire_key).collect();
 
         let mut updates: Vec<v1::Update> = upserts
@@ -98,6 +101,8 @@ fn wire_key(key: &RowKey) -> Option<v1::Key> {
 mod tests {
     use super::*;
 
+    const JOB_SUBMIT: v1::Role = v1::Role::JobSubmit;
+
     fn with_accounts(rows: impl IntoIterator<Item = (usize, i64)>) -> Publication {
         let row = |(number, free_usu)| {
             let name = format!("account{number:04}");
@@ -128,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_first_message_resets_and_only_the_last_commits() {
-        let updates = with_accounts((0..1200).map(|n| (n, 1))).since(None);
+        let updates = with_accounts((0..1200).map(|n| (n, 1))).since(None, JOB_SUBMIT);
         assert_eq!(updates.len(), 3);
         assert_eq!(updates.iter().map(|u| u.reset).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(updates.iter().map(|u| u.commit).collect::<Vec<_>>(), [false, false, true]);
@@ -139,19 +144,20 @@ mod tests {
     fn a_difference_carries_only_what_changed() {
         let before = with_accounts([(1, 10), (2, 20), (3, 30)]);
         let after = with_accounts([(1, 10), (2, 21), (4, 40)]);
-        let updates = after.since(Some(&before));
+        let updates = after.since(Some(&before), JOB_SUBMIT);
         let rows: usize = updates.iter().map(|u| u.upsert.len() + u.remove.len()).sum();
         assert_eq!(rows, 3);
-        let held = applied(&before.since(None), BTreeMap::new());
-        assert_eq!(applied(&updates, held), applied(&after.since(None), BTreeMap::new()));
+        let held = applied(&before.since(None, JOB_SUBMIT), BTreeMap::new());
+        assert_eq!(applied(&updates, held), applied(&after.since(None, JOB_SUBMIT), BTreeMap::new()));
     }
 
     #[test]
     fn nothing_new_is_still_a_message() {
         let same = with_accounts([(1, 10)]);
-        let updates = same.since(Some(&same));
+        let updates = same.since(Some(&same), JOB_SUBMIT);
         assert_eq!(updates.len(), 1);
         assert!(updates[0].commit && !updates[0].reset && updates[0].upsert.is_empty());
+        assert_eq!(updates, [same.unchanged()]);
     }
 
     #[test]
@@ -160,8 +166,20 @@ mod tests {
         let factor = v1::Factor { job: Some(v1::JobKey { job_id: 1, submit_s: 2 }), factor: 3 };
         all.rows.insert(RowKey::Factor { job_id: 1, submit_s: 2 }, v1::item::Item::Factor(factor));
         all.rows.insert(RowKey::Settings, v1::item::Item::Settings(v1::Settings::default()));
-        let keys = |role| all.for_role(role).rows.into_keys().collect::<Vec<_>>();
-        assert_eq!(keys(v1::Role::Repricer), [RowKey::Settings, RowKey::Factor { job_id: 1, submit_s: 2 }]);
-        assert_eq!(keys(v1::Role::JobSubmit), [RowKey::Settings, RowKey::Account("account0001".into())]);
+        let settings = || v1::item::Item::Settings(v1::Settings::default());
+        let account = all.rows[&RowKey::Account("account0001".into())].clone();
+        let rows = |role| {
+            let updates = all.since(None, role);
+            updates
+                .into_iter()
+                .flat_map(|update| update.upsert)
+                .filter_map(|row| row.item)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rows(v1::Role::Repricer), [settings(), v1::item::Item::Factor(factor)]);
+        assert_eq!(rows(JOB_SUBMIT), [settings(), account]);
+        let none = Publication::default();
+        assert_eq!(none.since(Some(&all), v1::Role::Repricer)[0].remove.len(), 1, "the factor");
+        assert_eq!(none.since(Some(&all), JOB_SUBMIT)[0].remove.len(), 1, "the account");
     }
 }

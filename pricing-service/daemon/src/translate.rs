@@ -1,38 +1,46 @@
 //! Slurm's records in the market's words. Everything here is a plain function of what slurm-client read.
 
+mod jobs;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use market::request::{Gpus, gpus_of_node, gpus_of_tres};
-use market::stamp::Stamp;
-use slurm_client::accounting;
-use slurm_client::controller::{
-    AdminLevel, AssociationsReply, Config, Job, JobFlag, Node, Partition, Sharing,
-};
-use slurm_client::{BaseState, TimeLimit, hosts};
+use market::request::{GresError, gpus_of_node};
+use slurm_client::TimeLimit;
+use slurm_client::controller::{AdminLevel, AssociationsReply, Config, Node, Partition};
 
-use crate::facts::{
-    AssociationFacts, ClusterFacts, JobIdentity, NodeGpus, PartitionFacts, Run, RunEnd, UserFacts, WaitingJob,
-};
+use crate::facts::{AssociationFacts, ClusterFacts, NodeGpus, PartitionFacts, UserFacts};
+
+pub(crate) use jobs::{accounted_run, ending, jobs};
 
 /// Pool of GPUs whose model Slurm does not know (`Name=gpu` without `Type`).
 const UNTYPED_POOL: &str = "gpu";
 const MINUTE_S: i64 = 60;
 
-/// The cluster but for its jobs.
+/// The cluster but for its jobs. `unreadable` are the nodes whose GPUs cannot be counted; each is told of once.
 pub(crate) fn cluster(
     config: &Config,
     nodes: &[Node],
     partitions: &[Partition],
     people: &AssociationsReply,
+    unreadable: &mut BTreeSet<String>,
 ) -> ClusterFacts {
     let mut facts = ClusterFacts {
         name: config.cluster_name.clone(),
         over_time_limit_s: over_time_s(config.over_time_limit).unwrap_or(Some(0)),
         forgets_jobs_after_s: Some(i64::from(config.min_job_age_s)).filter(|age_s| *age_s > 0),
+        jobs_are_private: config.jobs_are_private(),
         ..ClusterFacts::default()
     };
     for node in nodes {
-        add_node(&mut facts, node);
+        match add_node(&mut facts, node) {
+            Ok(()) => {
+                unreadable.remove(&node.name);
+            }
+            Err(error) if unreadable.insert(node.name.clone()) => {
+                tracing::warn!("node {}: {error}; its GPUs are not all counted", node.name);
+            }
+            Err(_) => {}
+        }
     }
     for partition in partitions {
         let row = PartitionFacts {
@@ -79,24 +87,20 @@ fn association(association: &slurm_client::controller::Association) -> Associati
     }
 }
 
-fn add_node(facts: &mut ClusterFacts, node: &Node) {
-    let count = |text: &Option<String>| {
-        let counted = gpus_of_node(text.as_deref().unwrap_or_default());
-        counted.unwrap_or_else(|error| {
-            tracing::warn!("node {}: {error}", node.name);
-            Gpus::default()
-        })
-    };
+/// Where the use cannot be read, no GPU counts as idle.
+fn add_node(facts: &mut ClusterFacts, node: &Node) -> Result<(), GresError> {
+    let count = |text: &Option<String>| gpus_of_node(text.as_deref().unwrap_or_default());
     let in_use = count(&node.gres_used);
-    for (model, installed) in count(&node.gres).iter() {
+    for (model, installed) in count(&node.gres)?.iter() {
         let gpus = NodeGpus {
             installed: saturated(installed),
-            in_use: saturated(in_use.of(model)),
+            in_use: saturated(in_use.as_ref().map_or(installed, |in_use| in_use.of(model))),
             in_supply: node.in_supply(),
         };
         let pool = facts.pools.entry(model.unwrap_or(UNTYPED_POOL).to_owned()).or_default();
         pool.nodes.insert(node.name.clone(), gpus);
     }
+    in_use.map(|_| ())
 }
 
 fn saturated(count: u64) -> u32 {
@@ -119,144 +123,6 @@ fn over_time_s(limit: TimeLimit) -> Option<Option<i64>> {
     }
 }
 
-/// What the jobs of slurmctld are to the market.
-#[derive(Debug, Default)]
-pub(crate) struct Jobs {
-    pub(crate) waiting: Vec<WaitingJob>,
-    pub(crate) runs: Vec<Run>,
-    pub(crate) known_uuids: BTreeSet<String>,
-}
-
-pub(crate) fn jobs(records: &[Job], cluster: &ClusterFacts) -> Jobs {
-    let pool_of_node = pool_of_node(cluster);
-    let mut jobs = Jobs::default();
-    for record in records {
-        let Some(identity) = identity(record, cluster) else { continue };
-        jobs.known_uuids.insert(identity.stamp.uuid.clone());
-        let waits = record.state.base == BaseState::Pending && !record.state.has(JobFlag::Completing);
-        if waits {
-            jobs.waiting.push(waiting(record, identity, cluster));
-        } else if let Some(run) = run(record, identity, &pool_of_node) {
-            jobs.runs.push(run);
-        }
-    }
-    jobs
-}
-
-fn identity(record: &Job, cluster: &ClusterFacts) -> Option<JobIdentity> {
-    let (stamp, _) = Stamp::find(record.admin_comment.as_deref()?)?;
-    Some(JobIdentity {
-        job_id: record.job_id,
-        array_job_id: record.array_job_id.unwrap_or(record.job_id),
-        array_task_id: record.array_task_id,
-        stamp,
-        uid: record.user_id,
-        user: user_name(record.user_name.as_deref(), record.user_id, cluster),
-        account: record.account.clone().unwrap_or_default(),
-        partition: record.partition.clone().unwrap_or_default(),
-        submitted_s: record.submit_time_s.unwrap_or(0),
-        eligible_s: record.eligible_time_s.unwrap_or(0),
-        time_limit_s: minutes(record.time_limit).map(|minutes| i64::from(minutes) * MINUTE_S),
-    })
-}
-
-/// slurmctld leaves the name out of job records; the associations have it.
-fn user_name(told: Option<&str>, uid: u32, cluster: &ClusterFacts) -> String {
-    let by_uid = || cluster.users.get(&uid).map(|user| user.name.clone());
-    told.map(str::to_owned).or_else(by_uid).unwrap_or_else(|| uid.to_string())
-}
-
-fn waiting(record: &Job, identity: JobIdentity, cluster: &ClusterFacts) -> WaitingJob {
-    let tasks = u64::try_from(record.array_tasks.len()).unwrap_or(u64::MAX).max(1);
-    let display_id = match &record.array_task_str {
-        Some(tasks) => format!("{}_[{tasks}]", identity.array_job_id),
-        None => identity.display_id(),
-    };
-    WaitingJob {
-        tasks,
-        at_once: (record.array_max_tasks > 0).then_some(record.array_max_tasks),
-        display_id,
-        asked: asked(record, &identity, cluster),
-        nodes_least: record.num_nodes.max(1),
-        held: record.is_held(),
-        reason: record.state_reason_text.clone(),
-        identity,
-    }
-}
-
-/// GPUs of the request as slurmctld counts it. A job that takes whole nodes takes all their GPUs.
-fn asked(record: &Job, identity: &JobIdentity, cluster: &ClusterFacts) -> BTreeMap<Option<String>, u64> {
-    let counted = gpus_of_tres(record.tres_req.as_deref().unwrap_or_default()).unwrap_or_default();
-    let mut asked: BTreeMap<Option<String>, u64> =
-        counted.iter().map(|(model, count)| (model.map(str::to_owned), count)).collect();
-    let takes_whole_nodes = record.sharing == Sharing::Exclusive;
-    if takes_whole_nodes {
-        let nodes = u64::from(record.num_nodes.max(1));
-        let models: BTreeSet<Option<String>> = asked.keys().cloned().collect();
-        let models = if models.is_empty() { BTreeSet::from([None]) } else { models };
-        for model in models {
-            let on_node = node_gpus_max(cluster, &identity.partition, model.as_deref());
-            let whole = nodes * u64::from(on_node);
-            asked.entry(model).and_modify(|count| *count = (*count).max(whole)).or_insert(whole);
-        }
-    }
-    asked.retain(|_, count| *count > 0);
-    asked
-}
-
-fn node_gpus_max(cluster: &ClusterFacts, partition_list: &str, model: Option<&str>) -> u32 {
-    let in_partition = |node: &String| {
-        partition_list
-            .split(',')
-            .filter_map(|name| cluster.partitions.get(name))
-            .any(|partition| partition.nodes.contains(node))
-    };
-    cluster
-        .pools
-        .iter()
-        .filter(|(name, _)| model.is_none_or(|model| model == name.as_str()))
-        .flat_map(|(_, pool)| &pool.nodes)
-        .filter(|(node, _)| in_partition(node))
-        .map(|(_, gpus)| gpus.installed)
-        .max()
-        .unwrap_or(0)
-}
-
-fn run(record: &Job, identity: JobIdentity, pool_of_node: &BTreeMap<String, String>) -> Option<Run> {
-    // A job that changed its size is another run from then on.
-    let start_s = record.start_time_s?.max(record.resize_time_s.unwrap_or(0));
-    let nodes = node_names(record.nodes.as_deref());
-    let gpus = held_gpus(record.tres_alloc.as_deref()?, &nodes, pool_of_node);
-    let is_over = record.state.base.is_finished();
-    let end = is_over.then(|| RunEnd {
-        end_s: record.end_time_s.unwrap_or(start_s),
-        // slurmctld does not tell how long a job was suspended in all; slurmdbd does.
-        suspended_s: record.suspend_time_s.is_none().then_some(0),
-    });
-    Some(Run { identity, start_s, end, gpus, nodes })
-}
-
-fn node_names(list: Option<&str>) -> BTreeSet<String> {
-    let Some(list) = list else { return BTreeSet::new() };
-    hosts::expand(list).unwrap_or_default().into_iter().collect()
-}
-
-/// GPUs by pool. Where the record does not name the model, the nodes tell it.
-fn held_gpus(
-    tres: &str,
-    nodes: &BTreeSet<String>,
-    pool_of_node: &BTreeMap<String, String>,
-) -> BTreeMap<String, u32> {
-    let mut held: BTreeMap<String, u32> = BTreeMap::new();
-    for (model, count) in gpus_of_tres(tres).unwrap_or_default().iter() {
-        let by_node = || nodes.iter().find_map(|node| pool_of_node.get(node)).map(String::as_str);
-        let pool = model.or_else(by_node).unwrap_or(UNTYPED_POOL).to_owned();
-        let of_pool = held.entry(pool).or_default();
-        *of_pool = of_pool.saturating_add(saturated(count));
-    }
-    held
-}
-
 /// The pool of each node that has GPUs of one model only.
 pub(crate) fn pool_of_node(cluster: &ClusterFacts) -> BTreeMap<String, String> {
     let mut of_node: BTreeMap<&String, Vec<&String>> = BTreeMap::new();
@@ -270,30 +136,4 @@ pub(crate) fn pool_of_node(cluster: &ClusterFacts) -> BTreeMap<String, String> {
         _ => None,
     };
     of_node.into_iter().filter_map(single).collect()
-}
-
-/// An ended run as slurmdbd keeps it; `None` if it is no market job's, or has not run or not ended.
-pub(crate) fn accounted_run(
-    record: &accounting::Run,
-    pool_of_node: &BTreeMap<String, String>,
-) -> Option<Run> {
-    let (start_s, end_s) = (record.segment_start_s()?, record.end_s?);
-    let (stamp, _) = Stamp::find(record.admin_comment.as_deref()?)?;
-    let nodes = node_names(record.nodes.as_deref());
-    let gpus = held_gpus(record.tres_alloc.as_deref()?, &nodes, pool_of_node);
-    let identity = JobIdentity {
-        job_id: record.job_id,
-        array_job_id: record.array_job_id.unwrap_or(record.job_id),
-        array_task_id: record.array_task_id,
-        stamp,
-        uid: record.uid,
-        user: record.user.clone().unwrap_or_else(|| record.uid.to_string()),
-        account: record.account.clone().unwrap_or_default(),
-        partition: record.partition.clone().unwrap_or_default(),
-        submitted_s: record.submit_s,
-        eligible_s: record.eligible_s.unwrap_or(0),
-        time_limit_s: minutes(record.time_limit).map(|minutes| i64::from(minutes) * MINUTE_S),
-    };
-    let end = Some(RunEnd { end_s, suspended_s: Some(record.suspended_s) });
-    Some(Run { identity, start_s, end, gpus, nodes })
 }

@@ -9,8 +9,8 @@ use crate::text::{number, seconds, text};
 
 /// One record of slurmdbd: a job makes a new one at each requeue and each change of size.
 ///
-/// Times are in seconds since the epoch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Times are in seconds since the epoch. The default has nothing set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Run {
     /// Row of the database; never used twice within a cluster.
     pub record_id: u64,
@@ -158,6 +158,12 @@ pub enum RunState {
     Resized,
     /// Went to another cluster of the federation.
     Revoked,
+}
+
+impl Default for RunState {
+    fn default() -> Self {
+        Self::Base(BaseState::default())
+    }
 }
 
 impl RunState {

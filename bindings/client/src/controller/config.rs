@@ -58,6 +58,13 @@ pub struct Config {
     pub plugin_dir: Option<String>,
 }
 
+impl Config {
+    /// `PrivateData=jobs`: users see no jobs of others.
+    pub fn jobs_are_private(&self) -> bool {
+        self.private_data & sys::PRIVATE_DATA_JOBS != 0
+    }
+}
+
 /// `AccountingStorageEnforce`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enforce {

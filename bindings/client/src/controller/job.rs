@@ -6,8 +6,8 @@ use crate::state::{BaseState, TimeLimit};
 
 /// One record of slurmctld: a job, one task of an array, or the pending rest of an array.
 ///
-/// Times are in seconds since the epoch; `None` is Slurm's 0 or "not set".
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Times are in seconds since the epoch; `None` is Slurm's 0 or "not set". The default has nothing set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Job {
     /// Of this record. The pending rest of an array, later its last task, has the array's own id.
     pub job_id: u32,
@@ -127,14 +127,15 @@ impl Job {
 }
 
 /// A job's state with its flags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobState {
     pub base: BaseState,
     flags: u32,
 }
 
 impl JobState {
-    pub(super) fn new(job_state: u32) -> Self {
+    /// From slurmctld's number: a base state and flags.
+    pub fn from_number(job_state: u32) -> Self {
         Self {
             base: BaseState::from_number(job_state & sys::JOB_STATE_BASE),
             flags: job_state & sys::JOB_STATE_FLAGS,
@@ -175,6 +176,12 @@ pub enum Memory {
     PerCpuMib(u64),
 }
 
+impl Default for Memory {
+    fn default() -> Self {
+        Self::PerNodeMib(0)
+    }
+}
+
 impl Memory {
     pub(super) fn new(pn_min_memory: u64) -> Self {
         if pn_min_memory & sys::MEM_PER_CPU != 0 && pn_min_memory != sys::NO_VAL64 {
@@ -191,7 +198,7 @@ impl Memory {
 }
 
 /// Who may share the job's nodes (`JOB_SHARED_*` of slurm.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// Nobody: `--exclusive`, or an exclusive partition. The job gets every GRES of its nodes.
     Exclusive,
@@ -199,6 +206,7 @@ pub enum Sharing {
     SameUser,
     SameMcsLabel,
     /// The partition decides.
+    #[default]
     Default,
 }
 

@@ -70,7 +70,7 @@ unsafe fn from_record(job: &sys::slurm_job_info_t) -> Job {
             comment: text(job.comment),
             admin_comment: text(job.admin_comment),
             system_comment: text(job.system_comment),
-            state: JobState::new(job.job_state),
+            state: JobState::from_number(job.job_state),
             state_reason,
             state_reason_text: reason::name(state_reason),
             state_description: text(job.state_desc),

@@ -8,9 +8,9 @@ use market::stamp::Stamp;
 use market_api::v1;
 use prost::Message;
 
+use super::line::{line_of, place_in};
 use super::waiting::{self, earmark, free_of};
 use super::{Engine, publish};
-use crate::clock::now_s;
 use crate::model::Order;
 use crate::query::{Caller, QueryError};
 use crate::store::TransferContext;
@@ -59,18 +59,16 @@ impl Engine {
         })?;
 
         let tx = self.store.begin()?;
-        let context = TransferContext {
-            at_s: now_s(),
-            segment: None,
-            actor_uid: Some(caller.uid),
-            memo: &request.memo,
-        };
+        let now_s = (self.clock)();
+        let context =
+            TransferContext { at_s: now_s, segment: None, actor_uid: Some(caller.uid), memo: &request.memo };
         let transfer_id = tx.insert_transfer(&transfer, context)?;
         let reply = v1::DepositReply { transfer_id, available_usu: balances.of(&to).micros() };
-        tx.insert_answer(&request.idempotency_key, caller.uid, now_s(), &summary, &reply.encode_to_vec())?;
+        tx.insert_answer(&request.idempotency_key, caller.uid, now_s, &summary, &reply.encode_to_vec())?;
         tx.commit()?;
         self.book.balances = balances;
-        self.pass_again()?;
+        // Earmarks, factors and publication follow, now or later: the money is there.
+        self.pass();
         Ok(reply)
     }
 
@@ -90,18 +88,24 @@ impl Engine {
         let order = self.changeable_order(caller, request.job_id)?;
         self.check_limit(&order, limit)?;
 
+        let now_s = (self.clock)();
         let old_limit = order.limit;
         let order = Order { limit, ..order };
         let mut book = self.book.clone();
         book.orders.insert(order.row, order.clone());
         let waiting = waiting::all(&book, self.facts()?, &self.terms, self.config.array_earmark);
-        let (rank, of) = waiting::place(&waiting, &self.terms, order.row);
-        let reply =
-            v1::ChangeBidReply { old_limit_usu: old_limit.micros(), limit_usu: limit.micros(), rank, of };
+        let place = place_in(&line_of(&waiting, order.row), order.row);
+        let reply = v1::ChangeBidReply {
+            old_limit_usu: old_limit.micros(),
+            limit_usu: limit.micros(),
+            rank: place.rank,
+            of: place.of,
+        };
 
         let tx = self.store.begin()?;
+        tx.insert_bid_change(order.row, now_s, old_limit)?;
         tx.update_order(&order)?;
-        tx.insert_answer(&request.idempotency_key, caller.uid, now_s(), &summary, &reply.encode_to_vec())?;
+        tx.insert_answer(&request.idempotency_key, caller.uid, now_s, &summary, &reply.encode_to_vec())?;
         tx.commit()?;
         (self.book, self.waiting) = (book, waiting);
         self.publish();
@@ -198,12 +202,5 @@ impl Engine {
             let stamp = Stamp { limit: order.limit, ..job.identity.stamp.clone() };
             self.controller.restamp(job.identity.job_id, stamp);
         }
-    }
-
-    /// Brings earmarks, factors and publication up to date after a command.
-    fn pass_again(&mut self) -> Result<(), QueryError> {
-        self.pass().map_err(|error| match error {
-            super::EngineError::Store(error) => QueryError::Store(error),
-        })
     }
 }

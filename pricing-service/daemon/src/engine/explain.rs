@@ -5,8 +5,9 @@ use market::order::Tier;
 use market_api::v1;
 
 use super::Engine;
-use super::views::segment_job;
-use super::waiting::{Waiting, free_of, line_of};
+use super::line::{line_of, place_in};
+use super::views::{segment_job, waiting_job};
+use super::waiting::{Waiting, free_of};
 use crate::model::{Order, Segment};
 use crate::query::{Caller, QueryError};
 use crate::store;
@@ -17,8 +18,8 @@ const ROUND_TO_USU: i64 = 10_000;
 const AHEAD_NAMED: usize = 5;
 
 impl Engine {
-    /// Any user may ask about any job: all that is said stands in squeue as well, but for the account's funds, which
-    /// only members and operators are told.
+    /// Any user may ask about any job that squeue shows them: all that is said stands there as well, but for the
+    /// account's funds, which only members and operators are told.
     pub(super) fn explain(&self, caller: Caller, job_id: u32) -> Result<v1::ExplainReply, QueryError> {
         let as_of_s = self.facts()?.as_of_s;
         let by_record = |waiting: &&Waiting| waiting.records.iter().any(|(id, _)| *id == job_id);
@@ -27,6 +28,7 @@ impl Engine {
         if let Some(waiting) = waiting
             && let Some(order) = self.book.orders.get(&waiting.order)
         {
+            self.check_may_see(caller, order, job_id)?;
             return Ok(self.explain_waiting(caller, order, waiting, as_of_s));
         }
         let segments = store::segments::of_job(self.store.reader(), job_id)?;
@@ -34,9 +36,14 @@ impl Engine {
         if let Some(segment) = newest
             && let Some(order) = self.order_row(segment.order)?
         {
-            return Ok(explain_segment(&order, segment, segments.len(), as_of_s));
+            self.check_may_see(caller, &order, job_id)?;
+            let is_run_of_it =
+                |other: &&Segment| other.order == segment.order && other.display_id == segment.display_id;
+            let runs = segments.iter().filter(is_run_of_it).count();
+            return Ok(explain_segment(&order, segment, runs, as_of_s));
         }
         if let Some(order) = store::orders::by_job(self.store.reader(), job_id)? {
+            self.check_may_see(caller, &order, job_id)?;
             let sentence = format!(
                 "Job {job_id} of {} bid {} and ended without having run; it cost nothing.",
                 order.user, order.limit
@@ -67,15 +74,18 @@ impl Engine {
         waiting: &Waiting,
         as_of_s: i64,
     ) -> v1::ExplainReply {
-        let line = line_of(&self.waiting, &self.terms, waiting.order);
-        let place = line.iter().position(|other| other.order == waiting.order).unwrap_or(line.len());
-        let ahead: Vec<&Waiting> = line[..place].to_vec();
+        let line = line_of(&self.waiting, waiting.order);
+        let place = place_in(&line, waiting.order);
+        let ahead: Vec<&Waiting> =
+            line.iter().copied().take_while(|other| other.order != waiting.order).collect();
+        let named: Vec<&Waiting> =
+            ahead.iter().copied().filter(|other| self.may_see_waiting(caller, other)).collect();
         let pass_next = ahead.last().and_then(|other| self.bid_to_pass(order, waiting, other));
         let pass_all = ahead.first().and_then(|other| self.bid_to_pass(order, waiting, other));
         let free = free_of(&self.book, &self.waiting, &waiting.account);
         let may_see_funds = self.is_operator(caller) || self.belongs(caller, &waiting.account);
 
-        let mut sentences = vec![self.place_sentence(waiting, &ahead, line.len())];
+        let mut sentences = vec![place_sentence(waiting, &ahead, &named, line.len())];
         sentences.push(self.price_sentence(waiting));
         sentences.push(funds_sentence(waiting, free, may_see_funds));
         if let Some(obstacle) = obstacle_sentence(waiting) {
@@ -87,22 +97,46 @@ impl Engine {
             if let (Some(next), Some(passed)) = (pass_next, ahead.last()) {
                 let all = pass_all.filter(|_| ahead.len() > 1).map(|all| format!(", to be first {all}"));
                 let all = all.unwrap_or_default();
-                sentences.push(format!("To pass job {} bid {next}{all}:", passed.display_id));
+                let passed = match named.last().filter(|named| named.order == passed.order) {
+                    Some(passed) => format!("job {}", passed.display_id),
+                    None => "the next job".into(),
+                };
+                sentences.push(format!("To pass {passed} bid {next}{all}:"));
             }
             hints.extend(pass_all.map(|price| format!("sbid bid {job_id} {price}")));
         }
         v1::ExplainReply {
             as_of_s,
-            job: Some(self.waiting_job(order, waiting)),
+            job: Some(waiting_job(order, waiting, place)),
             sentences,
-            jobs_ahead: ahead.iter().filter_map(|other| other.records.first()).map(|(id, _)| *id).collect(),
-            of: u32::try_from(line.len()).unwrap_or(u32::MAX),
+            jobs_ahead: named.iter().filter_map(|other| other.records.first()).map(|(id, _)| *id).collect(),
+            of: place.of,
             pass_next_usu: pass_next.map_or(0, Price::micros),
             pass_all_usu: pass_all.map_or(0, Price::micros),
             slurm_reason: waiting.reason.clone(),
             account_free_usu: if may_see_funds { free.micros() } else { 0 },
             hints,
         }
+    }
+
+    /// As squeue does: under PrivateData=jobs only to those whom the job, or its account, is of.
+    fn may_see(&self, caller: Caller, uid: u32, account: &str) -> bool {
+        let is_private = self.facts.as_ref().is_none_or(|facts| facts.cluster.jobs_are_private);
+        !is_private || uid == caller.uid || self.is_operator(caller) || self.belongs(caller, account)
+    }
+
+    fn may_see_waiting(&self, caller: Caller, waiting: &Waiting) -> bool {
+        let order = self.book.orders.get(&waiting.order);
+        order.is_some_and(|order| self.may_see(caller, order.uid, &waiting.account))
+    }
+
+    fn check_may_see(&self, caller: Caller, order: &Order, job_id: u32) -> Result<(), QueryError> {
+        if self.may_see(caller, order.uid, &order.account) {
+            return Ok(());
+        }
+        Err(QueryError::NotAllowed(format!(
+            "job {job_id} belongs to another user, and this cluster keeps jobs private; ask about your own"
+        )))
     }
 
     fn belongs(&self, caller: Caller, account: &str) -> bool {
@@ -112,39 +146,12 @@ impl Engine {
             || facts.cluster.users.get(&caller.uid).is_some_and(|user| user.coordinates.contains(account))
     }
 
-    fn place_sentence(&self, waiting: &Waiting, ahead: &[&Waiting], of: usize) -> String {
-        let asked: Vec<String> =
-            waiting.asked.iter().map(|asked| format!("{} {}", asked.q, asked.pools.join(" or "))).collect();
-        let what = format!("Job {} waits for {}", waiting.display_id, asked.join(" and "));
-        if ahead.is_empty() {
-            return if of > 1 {
-                format!("{what}. It is the first of {of}.")
-            } else {
-                format!("{what}. Nobody else waits for them.")
-            };
-        }
-        let place = format!("{what}. It is number {} of {of}", ahead.len() + 1);
-        let named: Vec<&str> =
-            ahead.iter().take(AHEAD_NAMED).map(|other| other.display_id.as_str()).collect();
-        let more = ahead.len().saturating_sub(AHEAD_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let (jobs, bid) = if ahead.len() == 1 { ("job", "stands") } else { ("jobs", "stand") };
-        let all_bid_more = ahead.iter().all(|other| other.effective > waiting.effective);
-        let verb = match (all_bid_more, ahead.len()) {
-            (true, 1) => "bids more",
-            (true, _) => "bid more",
-            (false, _) => bid,
-        };
-        let why = if all_bid_more { String::new() } else { " before it, by bid and time waited".into() };
-        format!("{place}: {jobs} {}{more} {verb}{why}.", list(&named))
-    }
-
     fn price_sentence(&self, waiting: &Waiting) -> String {
         if waiting.tier == Tier::Free {
             return "It is in the free tier: it pays nothing and starts when no paid job wants the GPUs."
                 .into();
         }
-        let home = waiting.asked.first().and_then(|asked| asked.home(&self.terms)).unwrap_or_default();
+        let home = waiting.home().unwrap_or_default();
         let start = self.book.pools.get(home).map(|state| state.start_price);
         let start = start.map(|price| market::order::least_limit_ceil(price, waiting.tier));
         match start {
@@ -178,6 +185,41 @@ impl Engine {
             if passes(middle * unit) { high = middle } else { low = middle + 1 }
         }
         Price::from_micros(high * unit)
+    }
+}
+
+/// `named` are those `ahead` whom the caller may see.
+fn place_sentence(waiting: &Waiting, ahead: &[&Waiting], named: &[&Waiting], of: usize) -> String {
+    let asked: Vec<String> =
+        waiting.asked.iter().map(|asked| format!("{} {}", asked.q, asked.pools.join(" or "))).collect();
+    let what = format!("Job {} waits for {}", waiting.display_id, asked.join(" and "));
+    if ahead.is_empty() {
+        return if of > 1 {
+            format!("{what}. It is the first of {of}.")
+        } else {
+            format!("{what}. Nobody else waits for them.")
+        };
+    }
+    let place = format!("{what}. It is number {} of {of}", ahead.len() + 1);
+    let is_one = ahead.len() == 1;
+    let all_bid_more = ahead.iter().all(|other| other.effective > waiting.effective);
+    let (verb, why) = match (all_bid_more, is_one) {
+        (true, true) => ("bids more", ""),
+        (true, false) => ("bid more", ""),
+        (false, true) => ("stands", " before it, by bid and time waited"),
+        (false, false) => ("stand", " before it, by bid and time waited"),
+    };
+    format!("{place}: {} {verb}{why}.", jobs(named, ahead.len()))
+}
+
+/// `job 2`, `jobs 2 and 3`, `jobs 2, 3, 4, 5 and 6 and 7 more`, `8 jobs`.
+fn jobs(named: &[&Waiting], of: usize) -> String {
+    let noun = if of == 1 { "job" } else { "jobs" };
+    let names: Vec<&str> = named.iter().take(AHEAD_NAMED).map(|job| job.display_id.as_str()).collect();
+    match of - names.len() {
+        _ if names.is_empty() => format!("{of} {noun}"),
+        0 => format!("{noun} {}", list(&names)),
+        more => format!("{noun} {} and {more} more", list(&names)),
     }
 }
 

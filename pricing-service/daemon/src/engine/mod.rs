@@ -2,37 +2,44 @@
 //! Slurm into line; nothing in it waits for Slurm or for a client.
 
 mod commands;
+mod escrow;
 mod explain;
+mod gap;
+mod inbox;
+mod line;
 mod pass;
 mod publish;
 mod round;
+mod settle;
+mod start;
 mod terms;
 mod views;
 mod waiting;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 use market_api::config::Config;
 use tokio::sync::watch;
 
-use self::pass::{Pass, PassError, RECENT_S};
+pub(crate) use self::gap::Gap;
+use self::gap::Seen;
+use self::inbox::Inbox;
+use self::pass::{BookingError, Pass, PassError, RECENT_S, RunKey, waiting_by_uuid};
 use self::terms::Terms;
 use self::waiting::Waiting;
 use crate::accounting::{AccountingFound, AccountingWork, ReceiptDue, WorkBoard};
-use crate::clock::now_s;
 use crate::controller::ControllerPort;
-use crate::facts::{Facts, Run};
+use crate::facts::{Ending, Facts, Run};
 use crate::model::Book;
 use crate::publication::Publication;
 use crate::query::{Answer, Query};
 use crate::store::{Store, StoreError};
 
-/// A gap is searched from a little earlier on: Slurm's own clock readings lie around ours.
-const GAP_MARGIN_S: i64 = 60;
-const GAP_KEY: &str = "gap_from_s";
-const LAST_FACTS_KEY: &str = "last_facts_s";
+/// The clock may fall back by this much, as when it is disciplined; time in the ledger then waits for it. A larger
+/// step means that it was wrong before.
+const CLOCK_STEP_S: i64 = 300;
 
 /// What the engine is told.
 #[derive(Debug)]
@@ -40,13 +47,31 @@ pub(crate) enum Event {
     Facts(Box<Facts>),
     Accounting(AccountingFound),
     Query(Query, Answer),
+    /// A thread has ended that the daemon is useless without.
+    Lost(&'static str),
     Stop,
+}
+
+/// Held by a thread that the daemon is useless without; tells when that thread ends, were it by a panic.
+#[derive(Debug)]
+pub(crate) struct EndTold {
+    pub(crate) thread: &'static str,
+    pub(crate) events: Sender<Event>,
+}
+
+impl Drop for EndTold {
+    fn drop(&mut self) {
+        // The engine may have ended first.
+        let _ = self.events.send(Event::Lost(self.thread));
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineError {
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("the thread for {0} has ended unexpectedly")]
+    Lost(&'static str),
 }
 
 #[derive(Debug)]
@@ -54,57 +79,79 @@ pub(crate) struct Engine {
     config: Config,
     store: Store,
     book: Book,
+    /// The book may not be what the store holds: a write failed.
+    book_in_doubt: bool,
+    /// UTC seconds.
+    clock: fn() -> i64,
     began_s: i64,
     /// The newest facts; `None` until slurmctld was read for the first time.
     facts: Option<Facts>,
+    /// The facts of the last pass that was committed.
+    seen: Option<Seen>,
     terms: Terms,
     waiting: Vec<Waiting>,
-    /// Runs that slurmdbd told of since the last pass.
-    accounted: Vec<Run>,
-    gap_from_s: Option<i64>,
+    /// What slurmdbd told of since the last pass.
+    accounted: Accounted,
+    /// Runs that cannot be booked, and so are left out.
+    left_out: BTreeSet<RunKey>,
+    gap: Option<Gap>,
     publications: watch::Sender<Arc<Publication>>,
     board: Arc<WorkBoard>,
     controller: ControllerPort,
+}
+
+#[derive(Debug, Default)]
+struct Accounted {
+    runs: Vec<Run>,
+    endings: Vec<Ending>,
 }
 
 impl Engine {
     pub(crate) fn new(
         config: Config,
         store: Store,
+        clock: fn() -> i64,
         publications: watch::Sender<Arc<Publication>>,
         board: Arc<WorkBoard>,
         controller: ControllerPort,
     ) -> Result<Self, EngineError> {
-        let book = store.load(now_s() - RECENT_S)?;
+        let book = store.load(clock() - RECENT_S)?;
         let terms = Terms::new(&config, &Default::default());
         Ok(Self {
             config,
             store,
             book,
+            book_in_doubt: false,
+            clock,
             began_s: 0,
             facts: None,
+            seen: None,
             terms,
             waiting: Vec::new(),
-            accounted: Vec::new(),
-            gap_from_s: None,
+            accounted: Accounted::default(),
+            left_out: BTreeSet::new(),
+            gap: None,
             publications,
             board,
             controller,
         })
     }
 
-    /// Works until it is told to stop. An error here means that the ledger cannot be trusted or written: the daemon
-    /// ends, and its next start reads what was last committed.
+    /// Works until it is told to stop. An error here means that the daemon cannot do its work at all: it ends, and its
+    /// next start reads what was last committed. A ledger that cannot be written is none: prices stand until it can.
     pub(crate) fn run(mut self, events: &Receiver<Event>) -> Result<(), EngineError> {
-        while let Ok(event) = events.recv() {
+        let mut inbox = Inbox::default();
+        while let Some(event) = inbox.next(events) {
             match event {
                 Event::Facts(facts) => self.take_facts(*facts)?,
-                Event::Accounting(found) => self.take_accounting(found)?,
+                Event::Accounting(found) => self.take_accounting(found),
+                // Whoever asked may have gone.
+                Event::Query(_, answer) if answer.is_closed() => {}
                 Event::Query(query, answer) => {
                     let reply = self.answer(query);
-                    // Whoever asked may have gone.
                     let _ = answer.send(reply);
                 }
+                Event::Lost(thread) => return Err(EngineError::Lost(thread)),
                 Event::Stop => break,
             }
         }
@@ -112,129 +159,125 @@ impl Engine {
     }
 
     fn take_facts(&mut self, facts: Facts) -> Result<(), EngineError> {
-        if self.facts.is_none() {
-            self.first_facts(&facts)?;
-        }
-        // slurmctld forgets ended jobs; a silence that long is a gap to be searched in slurmdbd.
-        let forgets_after_s = facts.cluster.forgets_jobs_after_s.unwrap_or(i64::MAX);
-        let last_s = self.facts.as_ref().map(|facts| facts.as_of_s);
-        if let Some(last_s) = last_s.filter(|last_s| facts.as_of_s - last_s >= forgets_after_s) {
-            self.open_gap(last_s)?;
+        if let Err(error) = self.look_for_gap(&facts) {
+            if error.is_final() {
+                return Err(error.into());
+            }
+            self.note_trouble(&error);
+            return Ok(());
         }
         self.terms = Terms::new(&self.config, &facts.cluster);
         self.facts = Some(facts);
-        self.pass()
+        self.pass();
+        Ok(())
     }
 
-    fn first_facts(&mut self, facts: &Facts) -> Result<(), EngineError> {
-        self.began_s = self.store.bind(&facts.cluster.name, facts.as_of_s)?;
-        let number = |text: Option<String>| text.and_then(|text| text.parse::<i64>().ok());
-        let open_gap = number(crate::store::meta(self.store.reader(), GAP_KEY)?);
-        let last_facts = number(crate::store::meta(self.store.reader(), LAST_FACTS_KEY)?);
-        if let Some(from_s) = open_gap.into_iter().chain(last_facts).min() {
-            self.open_gap(from_s)?;
+    fn take_accounting(&mut self, found: AccountingFound) {
+        if let Err(error) = self.note_receipts(&found) {
+            self.note_trouble(&error);
+            return;
+        }
+        let news = !found.runs.is_empty() || !found.endings.is_empty();
+        self.accounted.runs.extend(found.runs);
+        self.accounted.endings.extend(found.endings);
+        // What was found in a gap is booked before the gap is closed; the other way round a crash would lose it.
+        let booked = !news || self.pass();
+        if booked
+            && found.gap_searched.is_some_and(|searched| self.gap == Some(searched))
+            && let Err(error) = self.close_gap()
+        {
+            self.note_trouble(&error);
+        }
+        self.post_work();
+    }
+
+    fn note_receipts(&mut self, found: &AccountingFound) -> Result<(), StoreError> {
+        if found.receipts_read_back.is_empty() {
+            return Ok(());
+        }
+        let now_s = (self.clock)();
+        let tx = self.store.begin()?;
+        for segment in &found.receipts_read_back {
+            tx.receipt_read_back(*segment, now_s)?;
+        }
+        tx.commit()?;
+        for segment in &found.receipts_read_back {
+            if let Some(segment) = self.book.segments.get_mut(segment) {
+                segment.receipt_outstanding = None;
+            }
         }
         Ok(())
     }
 
-    fn open_gap(&mut self, from_s: i64) -> Result<(), EngineError> {
-        let from_s = self.gap_from_s.map_or(from_s, |open_s| open_s.min(from_s));
-        self.gap_from_s = Some(from_s);
-        self.set_meta(GAP_KEY, &from_s.to_string())
+    /// The ledger cannot be read or written at the moment. Told once; what is not booked now is booked later.
+    fn note_trouble(&mut self, error: &StoreError) {
+        if !std::mem::replace(&mut self.book_in_doubt, true) {
+            tracing::error!(
+                "{error}; nothing is booked until this is cured, and prices stand where they are"
+            );
+        }
     }
 
-    fn set_meta(&mut self, key: &str, value: &str) -> Result<(), EngineError> {
-        let tx = self.store.begin()?;
-        tx.set_meta(key, value)?;
-        Ok(tx.commit()?)
-    }
-
-    fn take_accounting(&mut self, found: AccountingFound) -> Result<(), EngineError> {
-        if !found.receipts_read_back.is_empty() {
-            let tx = self.store.begin()?;
-            for segment in &found.receipts_read_back {
-                tx.receipt_read_back(*segment, now_s())?;
-            }
-            tx.commit()?;
-            for segment in &found.receipts_read_back {
-                if let Some(segment) = self.book.segments.get_mut(segment) {
-                    segment.receipt_outstanding = None;
-                }
-            }
-        }
-        if found.gap_searched.is_some() && found.gap_searched == self.gap_from_s {
-            self.gap_from_s = None;
-            self.set_meta(GAP_KEY, "")?;
-        }
-        if found.runs.is_empty() {
-            self.post_work();
-            return Ok(());
-        }
-        self.accounted.extend(found.runs);
-        self.pass()
-    }
-
-    /// One pass over the facts at hand. What cannot be booked leaves everything as it was.
-    pub(crate) fn pass(&mut self) -> Result<(), EngineError> {
+    /// One pass over the facts at hand. What cannot be booked leaves everything as it was; whether it was booked.
+    pub(crate) fn pass(&mut self) -> bool {
         let Some(facts) = self.facts.take() else {
-            return Ok(());
+            return false;
         };
         let accounted = std::mem::take(&mut self.accounted);
-        let outcome = self.pass_over(&facts, &accounted);
+        let outcome = loop {
+            match self.pass_over(&facts, &accounted) {
+                Err(PassError::Run { run, source }) if self.left_out.insert(run) => {
+                    tracing::error!("job {}: {source}; its run from {} on is not booked", run.0, run.1);
+                }
+                outcome => break outcome,
+            }
+        };
         self.facts = Some(facts);
         match outcome {
             Ok(()) => {
                 self.publish();
                 self.post_work();
-                Ok(())
+                true
             }
-            Err(PassError::Store(error)) => Err(error.into()),
-            Err(error) => {
+            Err(PassError::Store(error)) => {
+                self.note_trouble(&error);
+                false
+            }
+            Err(error @ PassError::Run { .. }) => {
                 tracing::error!("this pass changes nothing: {error}");
-                Ok(())
+                false
             }
         }
     }
 
-    fn pass_over(&mut self, facts: &Facts, accounted: &[Run]) -> Result<(), PassError> {
-        // Facts are as old as their reading, but time in the ledger never runs backwards.
-        let as_of_s = facts.as_of_s.max(self.book.round_at_s.unwrap_or(0));
+    fn pass_over(&mut self, facts: &Facts, accounted: &Accounted) -> Result<(), PassError> {
+        let as_of_s = self.ledger_time_s(facts);
+        if self.book_in_doubt {
+            self.book = self.store.load(as_of_s - RECENT_S)?;
+        }
         let mut pass = Pass {
             tx: self.store.begin()?,
             book: self.book.clone(),
             cluster: &facts.cluster,
             terms: &self.terms,
+            waiting: waiting_by_uuid(facts),
             as_of_s,
             began_s: self.began_s,
         };
-        // Refunds first, so that they can pay for what starts; then starts, which precede renewals: a renewal must
-        // not take what a job that just started was promised.
-        let mut runs: Vec<&Run> = facts.runs.iter().chain(accounted).collect();
-        runs.sort_by_key(|run| {
-            (run.start_s, run.identity.job_id, run.end.is_none_or(|end| end.suspended_s.is_none()))
-        });
-        for run in &runs {
-            pass.settle_known(run)?;
-        }
-        for run in &runs {
-            pass.start_new(run)?;
-        }
-        for run in runs.iter().filter(|run| run.end.is_none()) {
-            pass.renew(run)?;
-        }
+        book_runs(&mut pass, facts, accounted, &self.left_out)?;
         for job in &facts.waiting {
             pass.refresh_waiting(&job.identity)?;
         }
-        let waiting_uuids: BTreeSet<&str> =
-            facts.waiting.iter().map(|job| job.identity.stamp.uuid.as_str()).collect();
-        pass.close_finished(|uuid| waiting_uuids.contains(uuid))?;
+        pass.close_finished()?;
 
         let policy = self.config.array_earmark;
         let mut waiting = waiting::all(&pass.book, facts, &self.terms, policy);
         let quantum_s = i64::from(self.config.quantum_s);
-        if pass.book.round_at_s.is_none_or(|last_s| as_of_s - last_s >= quantum_s) {
+        // Before the last round lies only a clock that was set back.
+        let is_due = |last_s: i64| !(0..quantum_s).contains(&(as_of_s - last_s));
+        if pass.book.round_at_s.is_none_or(is_due) {
             round::run(&mut pass, &waiting, quantum_s)?;
-            pass.tx.set_meta(LAST_FACTS_KEY, &facts.as_of_s.to_string())?;
+            pass.tx.set_meta(gap::LAST_FACTS_KEY, &facts.as_of_s.to_string())?;
             waiting = waiting::all(&pass.book, facts, &self.terms, policy);
         }
         pass.prune();
@@ -242,7 +285,18 @@ impl Engine {
         tx.commit()?;
         self.book = book;
         self.waiting = waiting;
+        self.seen = Some(Seen::of(facts));
+        if std::mem::take(&mut self.book_in_doubt) {
+            tracing::info!("the ledger is written again");
+        }
         Ok(())
+    }
+
+    /// Facts are as old as their reading, but time in the ledger does not run backwards for a small step of the clock.
+    fn ledger_time_s(&self, facts: &Facts) -> i64 {
+        let last_s = self.book.round_at_s.unwrap_or(facts.as_of_s);
+        let is_small_step = (0..=CLOCK_STEP_S).contains(&(last_s - facts.as_of_s));
+        if is_small_step { last_s } else { facts.as_of_s }
     }
 
     fn publish(&self) {
@@ -255,8 +309,7 @@ impl Engine {
     fn post_work(&self) {
         let Some(facts) = &self.facts else { return };
         let told = |run: &&Run| run.end.is_none_or(|end| end.suspended_s.is_some());
-        let seen: BTreeSet<(u32, i64)> =
-            facts.runs.iter().filter(told).map(|run| (run.identity.job_id, run.start_s)).collect();
+        let seen: BTreeSet<RunKey> = facts.runs.iter().filter(told).map(Run::key).collect();
         let open = self.book.segments.values().filter(|segment| segment.settled.is_none());
         let receipts = self.book.segments.values().filter_map(|segment| {
             let receipt = segment.receipt_outstanding.clone()?;
@@ -273,12 +326,40 @@ impl Engine {
                 .map(|segment| segment.job_id)
                 .collect(),
             receipts: receipts.collect(),
-            gap_from_s: self.gap_from_s.map(|from_s| from_s - GAP_MARGIN_S),
-            gap: self.gap_from_s,
-            gap_may_close: facts.accounting_queue_is_empty,
+            // While slurmctld holds something back from slurmdbd, a search would not find all there is.
+            gap: self.gap.filter(|_| facts.accounting_queue_is_empty),
             pool_of_node: crate::translate::pool_of_node(&facts.cluster),
         });
     }
+}
+
+/// Refunds first, so that they can pay for what starts; then starts, which precede renewals: a renewal must not take
+/// what a job that just started was promised.
+fn book_runs(
+    pass: &mut Pass<'_>,
+    facts: &Facts,
+    accounted: &Accounted,
+    left_out: &BTreeSet<RunKey>,
+) -> Result<(), PassError> {
+    let all = facts.runs.iter().chain(&accounted.runs);
+    let mut runs: Vec<&Run> = all.filter(|run| !left_out.contains(&run.key())).collect();
+    runs.sort_by_key(|run| {
+        (run.start_s, run.identity.job_id, run.end.is_none_or(|end| end.suspended_s.is_none()))
+    });
+    let booked = |run: RunKey, outcome: Result<(), BookingError>| outcome.map_err(|error| error.of_run(run));
+    let endings = runs.iter().filter_map(|run| run.ending());
+    for ending in endings.chain(accounted.endings.iter().copied()) {
+        if !left_out.contains(&ending.key()) {
+            booked(ending.key(), pass.settle_known(ending))?;
+        }
+    }
+    for run in &runs {
+        booked(run.key(), pass.start_new(run))?;
+    }
+    for run in runs.iter().filter(|run| run.end.is_none()) {
+        booked(run.key(), pass.renew(run))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

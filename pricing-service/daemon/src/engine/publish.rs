@@ -7,8 +7,8 @@ use market_api::config::{ArrayEarmark, Config, NoBid, WhenUnavailable};
 use market_api::v1;
 use market_api::v1::item::Item;
 
-use super::terms::{self, Terms};
-use super::waiting::{Waiting, free_of};
+use super::terms::Terms;
+use super::waiting::{Waiting, funds};
 use crate::facts::{ClusterFacts, Facts};
 use crate::model::Book;
 use crate::publication::{Publication, RowKey};
@@ -36,7 +36,7 @@ pub(super) fn publication(
         let row = v1::PartitionTerms {
             name: name.clone(),
             is_default: partition.is_default,
-            pools: terms::pools_of(cluster, name),
+            pools: terms.pools_of(name),
             default_time_min: partition.default_time_min,
             max_time_min: partition.max_time_min,
             over_time_limit_s: partition.over_time_limit_s.map(|limit_s| limit_s.map_or(u32::MAX, saturated)),
@@ -45,8 +45,9 @@ pub(super) fn publication(
         rows.insert(RowKey::Partition(name.clone()), Item::Partition(row));
     }
     people(cluster, &mut rows);
+    let funds = funds(book, waiting);
     for account in account_names(cluster, book) {
-        let free_usu = free_of(book, waiting, &account).micros();
+        let free_usu = funds.get(account.as_str()).copied().unwrap_or_default().free().micros();
         let row = v1::AccountTerms { name: account.clone(), free_usu };
         rows.insert(RowKey::Account(account), Item::Account(row));
     }

@@ -1,6 +1,10 @@
 //! The engine driven by facts alone, as slurmctld and slurmdbd would tell them.
 
 mod commands;
+mod gaps;
 mod life;
+mod prices;
 mod restart;
+mod troubles;
+mod views;
 mod world;

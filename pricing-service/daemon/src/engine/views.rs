@@ -7,9 +7,9 @@ use market::ledger::LedgerAccount;
 use market::order::{Tier, least_limit_ceil};
 use market_api::v1;
 
-use super::waiting::{self, Waiting, free_of};
+use super::line::{Place, places};
+use super::waiting::{Waiting, funds};
 use super::{Engine, publish};
-use crate::clock::now_s;
 use crate::facts::Facts;
 use crate::model::{Order, Segment};
 use crate::query::{Caller, Query, QueryError, Reply};
@@ -19,9 +19,20 @@ use crate::store;
 const SETTLED_SHOWN_S: i64 = 86_400;
 const LEDGER_ENTRIES: u32 = 1000;
 const LEDGER_ENTRIES_MOST: u32 = 100_000;
+/// Job ids of one question: the ledger's thread answers them one by one.
+const JOBS_NAMED_MOST: usize = 1000;
 
 impl Engine {
     pub(super) fn answer(&mut self, query: Query) -> Result<Reply, QueryError> {
+        let reply = self.reply_to(query);
+        match &reply {
+            Err(QueryError::Store(error)) if !error.is_about_a_row() => self.note_trouble(error),
+            _ => {}
+        }
+        reply
+    }
+
+    fn reply_to(&mut self, query: Query) -> Result<Reply, QueryError> {
         let reply = match query {
             Query::Prices => Reply::Prices(self.prices()?),
             Query::Balances(caller, request) => Reply::Balances(self.balances(caller, &request)?),
@@ -91,9 +102,9 @@ impl Engine {
             let waiting_milli: i64 = self
                 .waiting
                 .iter()
-                .filter(|waiting| waiting.tier == Tier::Standard && waiting.funded && waiting.competes)
+                .filter(|waiting| waiting.is_in_line())
                 .flat_map(|waiting| waiting.asked.iter().map(move |asked| (waiting, asked)))
-                .filter(|(_, asked)| asked.home(&self.terms) == Some(name))
+                .filter(|(_, asked)| asked.home.as_ref() == Some(name))
                 .map(|(waiting, asked)| {
                     asked.q.milli().saturating_mul(i64::try_from(waiting.tasks).unwrap_or(i64::MAX))
                 })
@@ -123,17 +134,16 @@ impl Engine {
         let facts = self.facts()?;
         let all = || publish::account_names(&facts.cluster, &self.book);
         let names = self.visible_accounts(caller, &request.accounts)?.unwrap_or_else(all);
+        let funds = funds(&self.book, &self.waiting);
         let accounts = names.into_iter().map(|account| {
+            let funds = funds.get(account.as_str()).copied().unwrap_or_default();
             let available = self.book.balances.of(&LedgerAccount::Account(account.clone()));
             let escrow = self.book.balances.of(&LedgerAccount::Escrow(account.clone()));
-            let earmarked = self.waiting.iter().filter(|waiting| waiting.account == account);
-            let earmarked: i64 =
-                earmarked.map(|waiting| waiting.earmark.micros()).fold(0, i64::saturating_add);
             Ok(v1::AccountBalance {
                 available_usu: available.micros(),
                 escrow_usu: escrow.micros(),
-                earmarked_usu: earmarked,
-                free_usu: free_of(&self.book, &self.waiting, &account).micros(),
+                earmarked_usu: funds.earmarked().micros(),
+                free_usu: funds.free().micros(),
                 charged_usu: store::ledger::charged(self.store.reader(), &account)?.micros(),
                 account,
             })
@@ -163,7 +173,7 @@ impl Engine {
             memo: row.memo,
         });
         Ok(v1::LedgerReply {
-            as_of_s: now_s(),
+            as_of_s: (self.clock)(),
             entries: entries.collect(),
             sum_usu: store::ledger::sum_micros(self.store.reader())?,
             truncated,
@@ -173,10 +183,17 @@ impl Engine {
     fn jobs(&self, caller: Caller, request: &v1::JobsRequest) -> Result<v1::JobsReply, QueryError> {
         let facts = self.facts()?;
         let accounts = self.visible_accounts(caller, &request.accounts)?;
+        if request.job_ids.len() > JOBS_NAMED_MOST {
+            return Err(QueryError::Invalid(format!(
+                "more than {JOBS_NAMED_MOST} jobs are named; ask for fewer, or for all of an account"
+            )));
+        }
+        let places = places(&self.waiting);
         let mut jobs = Vec::new();
         for waiting in &self.waiting {
             if let Some(order) = self.book.orders.get(&waiting.order) {
-                jobs.push((order.clone(), self.waiting_job(order, waiting)));
+                let place = places.get(&order.row).copied().unwrap_or_default();
+                jobs.push((order.clone(), waiting_job(order, waiting, place)));
             }
         }
         for segment in self.shown_segments(&request.job_ids, facts.as_of_s)? {
@@ -219,24 +236,24 @@ impl Engine {
         }
         Ok(shown.into_values().collect())
     }
+}
 
-    pub(super) fn waiting_job(&self, order: &Order, waiting: &Waiting) -> v1::MarketJob {
-        let pools: Vec<String> = waiting.asked.iter().map(|asked| asked.pools.join("|")).collect();
-        v1::MarketJob {
-            job_id: waiting.records.first().map_or(order.job_id, |(job_id, _)| *job_id),
-            job_name: waiting.display_id.clone(),
-            user: order.user.clone(),
-            account: waiting.account.clone(),
-            tier: waiting.tier.to_string(),
-            state: "PENDING".into(),
-            limit_usu: waiting.limit.micros(),
-            gpus: u32::try_from(waiting.q_per_task() / 1000).unwrap_or(u32::MAX),
-            pools: pools.join("+"),
-            earmark_usu: waiting.earmark.micros(),
-            rank: waiting::place(&self.waiting, &self.terms, waiting.order).0,
-            funded: waiting.funded,
-            ..v1::MarketJob::default()
-        }
+pub(super) fn waiting_job(order: &Order, waiting: &Waiting, place: Place) -> v1::MarketJob {
+    let pools: Vec<String> = waiting.asked.iter().map(|asked| asked.pools.join("|")).collect();
+    v1::MarketJob {
+        job_id: waiting.records.first().map_or(order.job_id, |(job_id, _)| *job_id),
+        job_name: waiting.display_id.clone(),
+        user: order.user.clone(),
+        account: waiting.account.clone(),
+        tier: waiting.tier.to_string(),
+        state: "PENDING".into(),
+        limit_usu: waiting.limit.micros(),
+        gpus: u32::try_from(waiting.q_per_task() / 1000).unwrap_or(u32::MAX),
+        pools: pools.join("+"),
+        earmark_usu: waiting.earmark.micros(),
+        rank: place.rank,
+        funded: waiting.funded,
+        ..v1::MarketJob::default()
     }
 }
 

@@ -9,23 +9,16 @@ use market::order::{OrderId, RankKey, Tier, age_bonus, effective_bid_floor, prio
 use market_api::config::ArrayEarmark;
 
 use super::terms::{self, Terms};
-use crate::facts::{ClusterFacts, Facts, WaitingJob};
+use crate::facts::{Facts, WaitingJob};
 use crate::model::{Book, Order, OrderRow};
 
 /// GPUs asked for by each task, of any one of the pools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AskedGpus {
     pub(crate) pools: Vec<String>,
+    /// The pool in whose line the order stands; `None`: no pool has such GPUs.
+    pub(crate) home: Option<String>,
     pub(crate) q: MilliGpus,
-}
-
-impl AskedGpus {
-    /// Where the order stands in line: of several possible pools that of the lowest margin, which is that of the
-    /// highest reserve. (design "Models": unpinned orders rank by the lowest margin)
-    pub(crate) fn home<'a>(&'a self, terms: &Terms) -> Option<&'a str> {
-        let by_reserve = |name: &&String| (terms.reserve(name), std::cmp::Reverse((*name).clone()));
-        self.pools.iter().max_by_key(by_reserve).map(String::as_str)
-    }
 }
 
 /// One pending order.
@@ -42,6 +35,8 @@ pub(crate) struct Waiting {
     pub(crate) display_id: String,
     pub(crate) is_array: bool,
     pub(crate) tasks: u64,
+    /// `%n` of an array.
+    pub(crate) at_once: Option<u32>,
     /// Tasks that could start now: pending ones, within `%n`.
     pub(crate) tasks_at_once: u64,
     pub(crate) asked: Vec<AskedGpus>,
@@ -59,13 +54,32 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn q_per_task(&self) -> i64 {
-        self.asked.iter().map(|asked| asked.q.milli()).sum()
+        self.asked.iter().map(|asked| asked.q.milli()).fold(0, i64::saturating_add)
+    }
+
+    /// Funded, eligible, not held, and of a tier that pays.
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.tier == Tier::Standard && self.funded && self.competes
+    }
+
+    /// In line, and not kept back by its own `%n`.
+    pub(crate) fn is_demand(&self) -> bool {
+        self.is_in_line() && self.tasks_at_once > 0
+    }
+
+    /// The pool in whose line it stands.
+    pub(crate) fn home(&self) -> Option<&str> {
+        self.asked.first()?.home.as_deref()
+    }
+
+    pub(crate) fn stands_in(&self, pool: &str) -> bool {
+        self.asked.iter().any(|asked| asked.home.as_deref() == Some(pool))
     }
 
     /// Rank and factor that a limit would give it, all else equal.
     pub(crate) fn factor_at(&self, limit: Price, age_s: i64, terms: &Terms) -> (Price, u32) {
         let effective = effective_bid_floor(limit, self.tier);
-        let homes = self.asked.iter().filter_map(|asked| asked.home(terms));
+        let homes = self.asked.iter().filter_map(|asked| asked.home.as_deref());
         homes
             .map(|pool| {
                 let rank = rank(effective, age_bonus(terms.rho0(pool), age_s));
@@ -91,7 +105,8 @@ pub(crate) fn all(book: &Book, facts: &Facts, terms: &Terms, policy: ArrayEarmar
             .and_modify(|waiting| {
                 // A task that was split from its array and waits again.
                 waiting.records.push(record);
-                waiting.tasks += job.tasks;
+                waiting.tasks = waiting.tasks.saturating_add(job.tasks);
+                waiting.at_once = waiting.at_once.or(job.at_once);
                 waiting.competes |= competes(job, facts.as_of_s);
             })
             .or_insert_with(|| one(order, job, facts, terms));
@@ -99,9 +114,8 @@ pub(crate) fn all(book: &Book, facts: &Facts, terms: &Terms, policy: ArrayEarmar
     let running = running_tasks(book);
     let mut all: Vec<Waiting> = by_order.into_values().collect();
     for waiting in &mut all {
-        let at_once = facts_at_once(facts, book, waiting.order);
         let running = running.get(&waiting.order).copied().unwrap_or(0);
-        waiting.tasks_at_once = match at_once {
+        waiting.tasks_at_once = match waiting.at_once {
             Some(at_once) => waiting.tasks.min(u64::from(at_once).saturating_sub(running)),
             None => waiting.tasks,
         };
@@ -131,11 +145,6 @@ fn running_tasks(book: &Book) -> BTreeMap<OrderRow, u64> {
     running
 }
 
-fn facts_at_once(facts: &Facts, book: &Book, order: OrderRow) -> Option<u32> {
-    let uuid = &book.orders.get(&order)?.uuid;
-    facts.waiting.iter().find(|job| job.identity.stamp.uuid == *uuid && job.at_once.is_some())?.at_once
-}
-
 fn competes(job: &WaitingJob, now_s: i64) -> bool {
     !job.held && (1..=now_s).contains(&job.identity.eligible_s)
 }
@@ -153,8 +162,9 @@ fn one(order: &Order, job: &WaitingJob, facts: &Facts, terms: &Terms) -> Waiting
         display_id: job.display_id.clone(),
         is_array: job.display_id.contains('_'),
         tasks: job.tasks,
+        at_once: job.at_once,
         tasks_at_once: job.tasks,
-        asked: asked(&facts.cluster, job),
+        asked: asked(terms, job),
         nodes_least: job.nodes_least,
         horizon_s: terms::horizon_s(run_limit_s),
         competes: competes(job, facts.as_of_s),
@@ -175,8 +185,8 @@ fn one(order: &Order, job: &WaitingJob, facts: &Facts, terms: &Terms) -> Waiting
     waiting
 }
 
-fn asked(cluster: &ClusterFacts, job: &WaitingJob) -> Vec<AskedGpus> {
-    let reachable = || terms::pools_of(cluster, &job.identity.partition);
+fn asked(terms: &Terms, job: &WaitingJob) -> Vec<AskedGpus> {
+    let reachable = || terms.pools_of(&job.identity.partition);
     job.asked
         .iter()
         .filter_map(|(model, count)| {
@@ -185,7 +195,8 @@ fn asked(cluster: &ClusterFacts, job: &WaitingJob) -> Vec<AskedGpus> {
                 Some(model) => vec![model.clone()],
                 None => reachable(),
             };
-            (gpus > 0).then(|| AskedGpus { pools, q: MilliGpus::from_gpus(gpus) })
+            let home = terms.home_of(&pools).map(str::to_owned);
+            (gpus > 0).then(|| AskedGpus { pools, home, q: MilliGpus::from_gpus(gpus) })
         })
         .collect()
 }
@@ -207,45 +218,64 @@ pub(crate) fn earmark(waiting: &Waiting, tasks: u64) -> Amount {
 /// Sorts by rank and gives each account's money to its orders in that order, while it lasts.
 fn fund(book: &Book, all: &mut [Waiting]) {
     all.sort_by_key(|waiting| (waiting.tier, waiting.key));
-    let mut left: BTreeMap<String, Amount> = BTreeMap::new();
+    let mut left = available(book);
     for waiting in all.iter_mut() {
-        let left = left
-            .entry(waiting.account.clone())
-            .or_insert_with(|| book.balances.of(&LedgerAccount::Account(waiting.account.clone())));
-        waiting.funded = waiting.earmark <= *left;
-        if let (true, Some(rest)) = (waiting.funded, left.checked_sub(waiting.earmark)) {
+        let of_account = left.get_mut(waiting.account.as_str());
+        let money = of_account.as_deref().copied().unwrap_or(Amount::ZERO);
+        waiting.funded = waiting.earmark <= money;
+        if let (true, Some(left), Some(rest)) =
+            (waiting.funded, of_account, money.checked_sub(waiting.earmark))
+        {
             *left = rest;
         }
     }
 }
 
-/// What an account can still promise: its money less every earmark, funded or not. Below zero while the earmarks
-/// exceed the money.
-pub(crate) fn free_of(book: &Book, all: &[Waiting], account: &str) -> Amount {
-    let available = i128::from(book.balances.of(&LedgerAccount::Account(account.into())).micros());
-    let of_account = all.iter().filter(|waiting| waiting.account == account);
-    let earmarked: i128 = of_account.map(|waiting| i128::from(waiting.earmark.micros())).sum();
-    let free = (available - earmarked).clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-    Amount::from_micros(free as i64)
+/// What each account holds, open escrows taken out.
+fn available(book: &Book) -> BTreeMap<&str, Amount> {
+    let accounts = book.balances.iter().filter_map(|(account, balance)| match account {
+        LedgerAccount::Account(name) => Some((name.as_str(), balance)),
+        _ => None,
+    });
+    accounts.collect()
 }
 
-/// The pending orders of an order's pool, best first; unfunded ones have no priority and stand behind the funded of
-/// their tier.
-pub(crate) fn line_of<'a>(all: &'a [Waiting], terms: &Terms, order: OrderRow) -> Vec<&'a Waiting> {
-    let home =
-        |waiting: &Waiting| waiting.asked.first().and_then(|asked| asked.home(terms)).map(str::to_owned);
-    let Some(pool) = all.iter().find(|waiting| waiting.order == order).and_then(home) else {
-        return Vec::new();
+/// Money and promises of one account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Funds {
+    available_usu: i64,
+    /// All earmarks, funded or not.
+    earmarked_usu: i128,
+}
+
+impl Funds {
+    /// At most what an amount can hold.
+    pub(crate) fn earmarked(self) -> Amount {
+        Amount::from_micros(i64::try_from(self.earmarked_usu).unwrap_or(i64::MAX))
+    }
+
+    /// What the account can still promise: its money less every earmark, funded or not. Below zero while the earmarks
+    /// exceed the money.
+    pub(crate) fn free(self) -> Amount {
+        let free = i128::from(self.available_usu) - self.earmarked_usu;
+        Amount::from_micros(i64::try_from(free).unwrap_or(i64::MIN))
+    }
+}
+
+/// Funds of every account that holds money or has orders.
+pub(crate) fn funds<'a>(book: &'a Book, all: &'a [Waiting]) -> BTreeMap<&'a str, Funds> {
+    let with_money = |(account, available): (&'a str, Amount)| {
+        (account, Funds { available_usu: available.micros(), earmarked_usu: 0 })
     };
-    let in_line = |other: &&Waiting| other.asked.iter().any(|asked| asked.home(terms) == Some(pool.as_str()));
-    let mut line: Vec<&Waiting> = all.iter().filter(in_line).collect();
-    line.sort_by_key(|other| (other.tier, !other.funded, other.key));
-    line
+    let mut funds: BTreeMap<&str, Funds> = available(book).into_iter().map(with_money).collect();
+    for waiting in all {
+        funds.entry(waiting.account.as_str()).or_default().earmarked_usu +=
+            i128::from(waiting.earmark.micros());
+    }
+    funds
 }
 
-/// Place in that line, from 1 on, and its length; 0 if it is not there.
-pub(crate) fn place(all: &[Waiting], terms: &Terms, order: OrderRow) -> (u32, u32) {
-    let line = line_of(all, terms, order);
-    let place = line.iter().position(|other| other.order == order).map_or(0, |index| index + 1);
-    (u32::try_from(place).unwrap_or(u32::MAX), u32::try_from(line.len()).unwrap_or(u32::MAX))
+/// What one account can still promise.
+pub(crate) fn free_of(book: &Book, all: &[Waiting], account: &str) -> Amount {
+    funds(book, all).get(account).copied().unwrap_or_default().free()
 }

@@ -4,26 +4,31 @@ use std::sync::mpsc::Sender;
 
 use market_api::v1;
 use market_api::v1::market_server::Market;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tonic::{Request, Response, Status};
 
 use super::caller;
 use crate::engine::Event;
 use crate::query::{Query, QueryError, Reply};
 
+/// Questions before the engine at once; further ones wait here. It answers one after the other, beside its own work.
+const QUESTIONS_MOST: usize = 128;
+
 #[derive(Debug)]
 pub(super) struct MarketService {
     events: Sender<Event>,
+    room: Semaphore,
 }
 
 impl MarketService {
     pub(super) fn new(events: Sender<Event>) -> Self {
-        Self { events }
+        Self { events, room: Semaphore::new(QUESTIONS_MOST) }
     }
 
     async fn ask(&self, query: Query) -> Result<Reply, Status> {
-        let (answer, reply) = oneshot::channel();
         let gone = || Status::unavailable("quotamarketd is stopping; try again in some seconds");
+        let _room = self.room.acquire().await.map_err(|_| gone())?;
+        let (answer, reply) = oneshot::channel();
         self.events.send(Event::Query(query, answer)).map_err(|_| gone())?;
         reply.await.map_err(|_| gone())?.map_err(status)
     }

@@ -78,20 +78,18 @@ async fn feed(
     mut publications: watch::Receiver<Arc<Publication>>,
     updates: mpsc::Sender<Result<v1::Update, Status>>,
 ) {
-    let mut sent: Option<Publication> = None;
+    let mut sent: Option<Arc<Publication>> = None;
     let mut sign_of_life = tokio::time::interval(SIGN_OF_LIFE_EVERY);
     sign_of_life.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let current = Arc::clone(&publications.borrow_and_update());
-        let messages = if current.rows.is_empty() {
+        let messages = match &sent {
             // Slurm was not read yet: the daemon lives, but a snapshot without accounts would refuse everybody.
-            Vec::new()
-        } else {
-            let current = current.for_role(role);
-            let messages = current.since(sent.as_ref());
-            sent = Some(current);
-            messages
+            _ if current.rows.is_empty() => Vec::new(),
+            Some(sent) if Arc::ptr_eq(sent, &current) => vec![current.unchanged()],
+            sent => current.since(sent.as_deref(), role),
         };
+        sent = Some(current).filter(|current| !current.rows.is_empty());
         for message in messages {
             if updates.send(Ok(message)).await.is_err() {
                 return;

@@ -10,6 +10,8 @@ CREATE TABLE ledger_account (
     kind        TEXT NOT NULL CHECK (kind IN ('account', 'escrow', 'mint', 'burn', 'house_loss')),
     name        TEXT NOT NULL,
     balance_usu INTEGER NOT NULL DEFAULT 0,
+    -- What left it for charges since the ledger began.
+    charged_usu INTEGER NOT NULL DEFAULT 0,
     CHECK (balance_usu >= 0 OR kind IN ('mint', 'burn', 'house_loss')),
     UNIQUE (kind, name)
 ) STRICT;
@@ -35,6 +37,10 @@ CREATE INDEX entry_by_account ON entry (ledger_account_id, id);
 -- Balances follow the entries, and entries are for ever.
 CREATE TRIGGER entry_moves_balance AFTER INSERT ON entry BEGIN
     UPDATE ledger_account SET balance_usu = balance_usu + NEW.amount_usu WHERE id = NEW.ledger_account_id;
+END;
+CREATE TRIGGER entry_of_charge AFTER INSERT ON entry
+WHEN (SELECT kind FROM transfer WHERE id = NEW.transfer_id) = 'charge' BEGIN
+    UPDATE ledger_account SET charged_usu = charged_usu - NEW.amount_usu WHERE id = NEW.ledger_account_id;
 END;
 CREATE TRIGGER entry_is_final BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END;
 CREATE TRIGGER entry_stays BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END;
@@ -68,6 +74,16 @@ CREATE TABLE market_order (
 ) STRICT;
 CREATE INDEX market_order_open ON market_order (id) WHERE closed_s IS NULL;
 CREATE INDEX market_order_by_job ON market_order (job_id);
+
+-- Limits that were changed while the order waited: a run pays by the limit of the moment it started, which Slurm may
+-- tell only later.
+CREATE TABLE bid_change (
+    id            INTEGER PRIMARY KEY,
+    order_id      INTEGER NOT NULL REFERENCES market_order (id),
+    at_s          INTEGER NOT NULL,
+    old_limit_usu INTEGER NOT NULL CHECK (old_limit_usu >= 0)
+) STRICT;
+CREATE INDEX bid_change_by_order ON bid_change (order_id, id);
 
 -- The funded orders of the last committed round: what a start displaces.
 CREATE TABLE round_order (
@@ -106,6 +122,7 @@ CREATE TABLE segment (
 CREATE INDEX segment_running ON segment (id) WHERE end_s IS NULL;
 CREATE INDEX segment_unreceipted ON segment (id) WHERE receipt IS NOT NULL AND receipt_read_back_s IS NULL;
 CREATE INDEX segment_by_start ON segment (start_s);
+CREATE INDEX segment_by_end ON segment (end_s);
 CREATE INDEX segment_by_order ON segment (order_id);
 
 CREATE TABLE segment_pool (

@@ -1,7 +1,7 @@
 //! Transfers, balances and the commands that were answered.
 
 use market::amount::Amount;
-use market::ledger::{Balances, LedgerAccount, Transfer, TransferKind};
+use market::ledger::{Balances, LedgerAccount, Transfer};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{StoreError, Tx};
@@ -104,23 +104,60 @@ fn account_of(kind: &str, name: String) -> LedgerAccount {
     }
 }
 
-/// The newest `limit` entries in order of time; with `accounts`, only those of these Slurm accounts.
+/// The newest `limit` entries in order of time; with `accounts`, only those of these Slurm accounts. Reads no more of
+/// the ledger than that, however long it is.
 pub(crate) fn entries(
     connection: &Connection,
     accounts: Option<&[String]>,
     limit: u32,
 ) -> Result<Vec<LedgerRow>, StoreError> {
-    let names = accounts.map(|names| serde_json::json!(names).to_string());
-    let sql = "SELECT t.id, t.at_s, t.kind, a.kind, a.name, e.amount_usu, coalesce(s.job_id, 0), t.memo
-               FROM entry e JOIN transfer t ON t.id = e.transfer_id
-               JOIN ledger_account a ON a.id = e.ledger_account_id
-               LEFT JOIN segment s ON s.id = t.segment_id
-               WHERE ?1 IS NULL OR a.name IN (SELECT value FROM json_each(?1))
-               ORDER BY e.id DESC LIMIT ?2";
+    let mut newest = match accounts {
+        None => rows(connection, "?1 IS NULL", None, limit)?,
+        Some(names) => {
+            let mut newest = Vec::new();
+            for account in ledger_accounts_of(connection, names)? {
+                newest.extend(rows(connection, "e.ledger_account_id = ?1", Some(account), limit)?);
+            }
+            newest
+        }
+    };
+    newest.sort_unstable_by_key(|(entry, _)| *entry);
+    let too_many = newest.len().saturating_sub(limit as usize);
+    Ok(newest.into_iter().skip(too_many).map(|(_, row)| row).collect())
+}
+
+fn ledger_accounts_of(connection: &Connection, names: &[String]) -> Result<Vec<i64>, StoreError> {
+    let sql = "SELECT id FROM ledger_account WHERE kind = ?1 AND name = ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map((names, limit), |row| {
+    let mut ids = Vec::new();
+    for name in names {
+        for account in [LedgerAccount::Account(name.clone()), LedgerAccount::Escrow(name.clone())] {
+            let key = (account.kind(), account.name());
+            let id: Option<i64> = statement.query_row(key, |row| row.get(0)).optional()?;
+            ids.extend(id);
+        }
+    }
+    Ok(ids)
+}
+
+/// Entries with their numbers, the newest first.
+fn rows(
+    connection: &Connection,
+    condition: &str,
+    account: Option<i64>,
+    limit: u32,
+) -> Result<Vec<(i64, LedgerRow)>, StoreError> {
+    let sql = format!(
+        "SELECT t.id, t.at_s, t.kind, a.kind, a.name, e.amount_usu, coalesce(s.job_id, 0), t.memo, e.id
+         FROM entry e JOIN transfer t ON t.id = e.transfer_id
+         JOIN ledger_account a ON a.id = e.ledger_account_id
+         LEFT JOIN segment s ON s.id = t.segment_id
+         WHERE {condition} ORDER BY e.id DESC LIMIT ?2"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map((account, limit), |row| {
         let kind: String = row.get(3)?;
-        Ok(LedgerRow {
+        let entry = LedgerRow {
             transfer: row.get(0)?,
             at_s: row.get(1)?,
             kind: row.get(2)?,
@@ -128,23 +165,22 @@ pub(crate) fn entries(
             amount: Amount::from_micros(row.get(5)?),
             job_id: row.get(6)?,
             memo: row.get(7)?,
-        })
+        };
+        Ok((row.get(8)?, entry))
     })?;
-    let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
-    rows.reverse();
-    Ok(rows)
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Σ over every ledger account, in micro-SU: zero.
 pub(crate) fn sum_micros(connection: &Connection) -> Result<i64, StoreError> {
-    Ok(connection.query_row("SELECT coalesce(sum(amount_usu), 0) FROM entry", [], |row| row.get(0))?)
+    let sql = "SELECT coalesce(sum(balance_usu), 0) FROM ledger_account";
+    Ok(connection.query_row(sql, [], |row| row.get(0))?)
 }
 
 /// What an account was charged since the ledger began.
 pub(crate) fn charged(connection: &Connection, account: &str) -> Result<Amount, StoreError> {
-    let sql = "SELECT coalesce(-sum(e.amount_usu), 0) FROM ledger_account a
-               JOIN entry e ON e.ledger_account_id = a.id JOIN transfer t ON t.id = e.transfer_id
-               WHERE a.name = ?1 AND a.kind IN ('account', 'escrow') AND t.kind = ?2";
+    let sql = "SELECT coalesce(sum(charged_usu), 0) FROM ledger_account
+               WHERE kind IN ('account', 'escrow') AND name = ?1";
     let mut statement = connection.prepare_cached(sql)?;
-    Ok(Amount::from_micros(statement.query_row((account, TransferKind::Charge.as_str()), |row| row.get(0))?))
+    Ok(Amount::from_micros(statement.query_row([account], |row| row.get(0))?))
 }

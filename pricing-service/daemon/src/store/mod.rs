@@ -8,7 +8,7 @@ pub(crate) mod segments;
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::model::Book;
 
@@ -34,6 +34,22 @@ pub(crate) enum StoreError {
     BadValue { table: &'static str, row: i64, column: &'static str, value: String },
 }
 
+impl StoreError {
+    /// It lies in what was to be written, not in the database.
+    pub(crate) fn is_about_a_row(&self) -> bool {
+        match self {
+            Self::Sqlite(error) => error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation),
+            Self::BadValue { .. } => true,
+            Self::Migration(_) | Self::OtherCluster { .. } | Self::SumNotZero(_) => false,
+        }
+    }
+
+    /// Waiting cures nothing, and the daemon must not go on.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::OtherCluster { .. })
+    }
+}
+
 /// The one writer.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -55,12 +71,10 @@ impl Store {
     }
 
     fn check_sum(&self) -> Result<(), StoreError> {
-        let sum: i64 = self.connection.query_row(
-            "SELECT coalesce(sum(balance_usu), 0) FROM ledger_account",
-            [],
-            |row| row.get(0),
-        )?;
-        if sum == 0 { Ok(()) } else { Err(StoreError::SumNotZero(sum)) }
+        match ledger::sum_micros(&self.connection)? {
+            0 => Ok(()),
+            sum => Err(StoreError::SumNotZero(sum)),
+        }
     }
 
     /// Everything that is open, as the last commit left it. `recent_s`: segments started since then are kept too.
@@ -94,6 +108,20 @@ impl Store {
 
     pub(crate) fn begin(&mut self) -> Result<Tx<'_>, StoreError> {
         Ok(Tx(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?))
+    }
+
+    /// As a full disk would.
+    #[cfg(test)]
+    pub(crate) fn refuse_writes(&self, refuse: bool) {
+        self.connection.pragma_update(None, "query_only", refuse).expect("sets the pragma");
+    }
+
+    /// As a damaged file would: runs can be neither read nor written, all else can.
+    #[cfg(test)]
+    pub(crate) fn lose_segments(&self, lose: bool) {
+        let names = if lose { ["segment", "segment_away"] } else { ["segment_away", "segment"] };
+        let sql = format!("ALTER TABLE {} RENAME TO {}", names[0], names[1]);
+        self.connection.execute_batch(&sql).expect("renames");
     }
 
     /// For queries that change nothing.

@@ -107,6 +107,27 @@ impl Tx<'_> {
         Ok(Order { row: self.0.last_insert_rowid(), ..order })
     }
 
+    /// Notes that a waiting order had this limit until now.
+    pub(crate) fn insert_bid_change(
+        &self,
+        order: OrderRow,
+        at_s: i64,
+        old_limit: Price,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO bid_change (order_id, at_s, old_limit_usu) VALUES (?1, ?2, ?3)";
+        self.0.prepare_cached(sql)?.execute((order, at_s, old_limit.micros()))?;
+        Ok(())
+    }
+
+    /// The limit that an order had at a time; `None`: the one it has now.
+    pub(crate) fn limit_at(&self, order: OrderRow, at_s: i64) -> Result<Option<Price>, StoreError> {
+        let sql =
+            "SELECT old_limit_usu FROM bid_change WHERE order_id = ?1 AND at_s > ?2 ORDER BY id LIMIT 1";
+        let mut statement = self.0.prepare_cached(sql)?;
+        let micros: Option<i64> = statement.query_row((order, at_s), |row| row.get(0)).optional()?;
+        micros.map(|micros| price_of("bid_change", order, micros)).transpose()
+    }
+
     /// Writes what can change of an order.
     pub(crate) fn update_order(&self, order: &Order) -> Result<(), StoreError> {
         let sql = "UPDATE market_order SET account = ?2, partition = ?3, limit_usu = ?4, eligible_s = ?5, age_s = ?6,

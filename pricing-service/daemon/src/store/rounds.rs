@@ -26,8 +26,10 @@ pub(super) fn load(connection: &Connection, book: &mut Book) -> Result<(), Store
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let round: i64 = row.get(1)?;
-        book.round = book.round.max(round);
-        book.round_at_s = book.round_at_s.max(row.get(2)?);
+        if round >= book.round {
+            // Not the latest time of all: the clock may have been set back since.
+            (book.round, book.round_at_s) = (round, row.get(2)?);
+        }
         let state = PoolState {
             index: Index::from_log2_q32(row.get(4)?),
             start_price: price_of("pool_round", round, row.get(3)?)?,
@@ -35,7 +37,8 @@ pub(super) fn load(connection: &Connection, book: &mut Book) -> Result<(), Store
         };
         book.pools.insert(row.get(0)?, state);
     }
-    let sql = "SELECT order_id, pool, account, effective_usu, eligible_s, q_milli FROM round_order";
+    let sql = "SELECT order_id, pool, account, effective_usu, eligible_s, q_milli FROM round_order
+               ORDER BY effective_usu DESC, order_id, pool";
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

@@ -115,3 +115,45 @@ fn the_ledger_is_listed_in_order_of_time_and_by_account() {
     assert_eq!(amounts(ledger::entries(store.reader(), Some(&names), 10).expect("reads")), [9]);
     assert_eq!(ledger::sum_micros(store.reader()).expect("reads"), 0);
 }
+
+#[test]
+fn charges_are_summed_and_nothing_else() {
+    let (_directory, mut store) = store();
+    deposit(&mut store, 100);
+    let escrow = LedgerAccount::Escrow("vision".into());
+    let moves = [
+        (TransferKind::EscrowPlaced, vision(), escrow.clone(), 50),
+        (TransferKind::Charge, escrow.clone(), LedgerAccount::Burn, 30),
+        (TransferKind::EscrowReturned, escrow, vision(), 20),
+        (TransferKind::Charge, vision(), LedgerAccount::Burn, 7),
+        (TransferKind::Charge, LedgerAccount::HouseLoss, LedgerAccount::Burn, 5),
+    ];
+    let tx = store.begin().expect("begins");
+    for (kind, from, to, micros) in moves {
+        let transfer = Transfer::movement(kind, from, to, Amount::from_micros(micros)).expect("balanced");
+        tx.insert_transfer(&transfer, CONTEXT).expect("writes");
+    }
+    tx.commit().expect("commits");
+    let charged = |account| ledger::charged(store.reader(), account).expect("reads").micros();
+    assert_eq!((charged("vision"), charged("nlp"), charged("")), (37, 0, 0));
+}
+
+#[test]
+fn the_last_round_counts_and_not_the_latest_time() {
+    let (_directory, mut store) = store();
+    let state = crate::model::PoolState {
+        index: market::index::Index::at(market::amount::Price::ZERO),
+        start_price: market::amount::Price::ZERO,
+        why: String::new(),
+    };
+    let tx = store.begin().expect("begins");
+    // The h100 left the cluster, then the clock was set back.
+    for (round, pool, at_s) in [(1, "a100", 9000), (1, "h100", 9000), (2, "a100", 100)] {
+        let (supply, reserve) = (Default::default(), Default::default());
+        tx.insert_pool_round(&PoolRound { round, pool, at_s, supply, reserve, state: &state })
+            .expect("writes");
+    }
+    tx.commit().expect("commits");
+    let book = store.load(0).expect("loads");
+    assert_eq!((book.round, book.round_at_s, book.pools.len()), (2, Some(100), 2));
+}

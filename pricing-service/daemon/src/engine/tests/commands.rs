@@ -5,7 +5,7 @@ use market_api::v1;
 use super::world::{BEGAN_S, NLP1, ROOT, State, VIS1, World, job, su};
 use crate::query::{Caller, QueryError};
 
-fn deposit(key: &str, amount: &str) -> v1::DepositRequest {
+pub(super) fn deposit(key: &str, amount: &str) -> v1::DepositRequest {
     v1::DepositRequest {
         account: "vision".into(),
         amount_usu: su(amount).micros(),

@@ -256,7 +256,7 @@ fn an_array_earmarks_what_may_run_at_once() {
     facts.waiting[0].at_once = Some(2);
     facts.waiting[0].display_id = "1_[0-9%2]".into();
     facts.as_of_s += 10;
-    world.engine.take_facts(facts).expect("takes the facts");
+    world.take(facts);
     assert_eq!(world.published_free("vision"), su("98"), "2 tasks × 1 GPU × 1 h × 1");
 }
 

@@ -81,27 +81,3 @@ fn a_job_that_lived_while_the_daemon_was_down_costs_the_same() {
     assert_eq!(run(false).1, su("0.625"));
     assert_eq!(run(true), run(false));
 }
-
-#[test]
-fn the_time_between_two_daemons_is_searched_in_slurmdbd() {
-    let mut world = World::new();
-    world.read_at(40);
-    world.read_at(70);
-    world.restart();
-    world.read_at(5000);
-    assert_eq!(world.engine.gap_from_s, Some(BEGAN_S + 70));
-    // Another restart before it was searched does not lose it.
-    world.restart();
-    world.read_at(5100);
-    assert_eq!(world.engine.gap_from_s, Some(BEGAN_S + 70));
-    let searched = crate::accounting::AccountingFound {
-        gap_searched: Some(BEGAN_S + 70),
-        ..crate::accounting::AccountingFound::default()
-    };
-    world.engine.take_accounting(searched).expect("takes it");
-    assert_eq!(world.engine.gap_from_s, None);
-    // slurmctld that did not answer for long leaves a gap as well.
-    world.read_at(5110);
-    world.read_at(5410);
-    assert_eq!(world.engine.gap_from_s, Some(BEGAN_S + 5110));
-}

@@ -1,7 +1,9 @@
 //! A cluster with two pools and two teams, and jobs that move through it.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use market::amount::{Amount, Price};
 use market::ledger::LedgerAccount;
@@ -14,13 +16,13 @@ use tokio::sync::watch;
 
 use crate::accounting::{AccountingFound, WorkBoard};
 use crate::controller;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError, Event};
 use crate::facts::{
     AssociationFacts, ClusterFacts, Facts, JobIdentity, NodeGpus, PartitionFacts, PoolFacts, Run, RunEnd,
     UserFacts, WaitingJob,
 };
 use crate::publication::Publication;
-use crate::query::Caller;
+use crate::query::{Caller, Query, QueryError, Reply};
 use crate::store::{FILE_NAME, Store, ledger};
 
 pub(super) const BEGAN_S: i64 = 1_000_000;
@@ -37,6 +39,11 @@ pub(super) struct World {
     pub(super) all_gpus_busy: bool,
 }
 
+thread_local! {
+    /// What the engine's clock shows.
+    static CLOCK_S: Cell<i64> = const { Cell::new(BEGAN_S) };
+}
+
 /// A job as its user submitted it, and where it is now.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
@@ -44,6 +51,8 @@ pub(super) struct Job {
     pub(super) account: &'static str,
     pub(super) limit: &'static str,
     pub(super) gpus: u32,
+    /// The id of the array whose task it is.
+    pub(super) array_id: Option<u32>,
     pub(super) submitted_s: i64,
     pub(super) time_limit_s: Option<i64>,
     pub(super) state: State,
@@ -60,12 +69,12 @@ pub(super) enum State {
 
 pub(super) fn job(id: u32, account: &'static str, limit: &'static str, gpus: u32) -> Job {
     let (submitted_s, time_limit_s) = (BEGAN_S + i64::from(id), Some(3600));
-    Job { id, account, limit, gpus, submitted_s, time_limit_s, state: State::Waits }
+    Job { id, account, limit, gpus, array_id: None, submitted_s, time_limit_s, state: State::Waits }
 }
 
 impl Job {
     pub(super) fn uuid(&self) -> String {
-        format!("00000000-0000-4000-8000-{:012x}", self.id)
+        format!("00000000-0000-4000-8000-{:012x}", self.array_id.unwrap_or(self.id))
     }
 
     fn identity(&self) -> JobIdentity {
@@ -74,8 +83,8 @@ impl Job {
         let (uid, user) = if self.account == "vision" { (VIS1.uid, "vis1") } else { (NLP1.uid, "nlp1") };
         JobIdentity {
             job_id: self.id,
-            array_job_id: self.id,
-            array_task_id: None,
+            array_job_id: self.array_id.unwrap_or(self.id),
+            array_task_id: self.array_id.map(|array_id| self.id - array_id),
             stamp: Stamp { uuid: self.uuid(), limit, tier, unavailable: false },
             uid,
             user: user.into(),
@@ -125,25 +134,15 @@ fn engine(directory: &TempDir) -> (Engine, watch::Receiver<Arc<Publication>>) {
     let (publications, published) = watch::channel(Arc::new(Publication::default()));
     let (port, _inbox) = controller::port();
     let board = Arc::new(WorkBoard::default());
-    let engine = Engine::new(Config::default(), store, publications, board, port).expect("loads");
+    let clock = || CLOCK_S.get();
+    let engine = Engine::new(Config::default(), store, clock, publications, board, port).expect("loads");
     (engine, published)
 }
 
 impl World {
     /// An empty cluster that was read once; the ledger begins at [`BEGAN_S`].
     pub(super) fn new() -> Self {
-        let directory = tempfile::tempdir().expect("temporary directory");
-        let (engine, published) = engine(&directory);
-        let mut world = Self {
-            directory,
-            engine,
-            published,
-            now_s: BEGAN_S,
-            jobs: BTreeMap::new(),
-            all_gpus_busy: false,
-        };
-        world.read();
-        world
+        Self::over(tempfile::tempdir().expect("temporary directory"))
     }
 
     /// With money in both accounts.
@@ -155,18 +154,42 @@ impl World {
     }
 
     pub(super) fn deposit(&mut self, account: &str, amount: &str) {
+        let key = format!("{account} {amount} {}", self.now_s);
+        self.try_deposit(account, amount, &key).expect("deposits");
+    }
+
+    pub(super) fn try_deposit(
+        &mut self,
+        account: &str,
+        amount: &str,
+        key: &str,
+    ) -> Result<Reply, QueryError> {
         let request = v1::DepositRequest {
             account: account.into(),
             amount_usu: su(amount).micros(),
             memo: String::new(),
-            idempotency_key: format!("{account} {amount} {}", self.now_s),
+            idempotency_key: key.into(),
         };
-        self.engine.deposit(ROOT, &request).expect("deposits");
+        self.engine.answer(Query::Deposit(ROOT, request))
     }
 
     /// The daemon is killed and started again.
     pub(super) fn restart(&mut self) {
         (self.engine, self.published) = engine(&self.directory);
+    }
+
+    /// The engine takes what is sent, to the end; gives the directory of its ledger.
+    pub(super) fn run(self, events: &Receiver<Event>) -> Result<TempDir, EngineError> {
+        self.engine.run(events).map(|()| self.directory)
+    }
+
+    /// A daemon over a ledger that is there.
+    pub(super) fn over(directory: TempDir) -> Self {
+        let (engine, published) = engine(&directory);
+        let jobs = BTreeMap::new();
+        let mut world = Self { directory, engine, published, now_s: BEGAN_S, jobs, all_gpus_busy: false };
+        world.read();
+        world
     }
 
     pub(super) fn submit(&mut self, job: Job) {
@@ -180,7 +203,8 @@ impl World {
     pub(super) fn facts(&self) -> Facts {
         let waits = |job: &&Job| job.state == State::Waits;
         Facts {
-            read_began_ns: self.now_s.unsigned_abs(),
+            read_began_ns: self.now_s.unsigned_abs() * 1_000_000_000,
+            read_ended_ns: self.now_s.unsigned_abs() * 1_000_000_000,
             as_of_s: self.now_s,
             cluster: cluster(if self.all_gpus_busy { 8 } else { 0 }),
             waiting: self.jobs.values().filter(waits).map(Job::waiting).collect(),
@@ -193,8 +217,22 @@ impl World {
     /// slurmctld is read, now.
     pub(super) fn read(&mut self) {
         let facts = self.facts();
+        self.take(facts);
+    }
+
+    pub(super) fn take(&mut self, facts: Facts) {
+        CLOCK_S.set(self.now_s);
         self.engine.take_facts(facts).expect("takes the facts");
         self.check();
+    }
+
+    /// The user of a job changes its bid, slurmctld not being read.
+    pub(super) fn change_bid_at(&mut self, seconds_after_began: i64, key: &str, job_id: u32, limit: &str) {
+        self.now_s = BEGAN_S + seconds_after_began;
+        CLOCK_S.set(self.now_s);
+        let request =
+            v1::ChangeBidRequest { job_id, limit_usu: su(limit).micros(), idempotency_key: key.into() };
+        self.engine.change_bid(ROOT, &request).expect("changes");
     }
 
     pub(super) fn read_at(&mut self, seconds_after_began: i64) {
@@ -204,8 +242,11 @@ impl World {
 
     /// slurmdbd tells of a run.
     pub(super) fn account(&mut self, run: Run) {
-        let found = AccountingFound { runs: vec![run], ..AccountingFound::default() };
-        self.engine.take_accounting(found).expect("takes the record");
+        self.account_for(AccountingFound { runs: vec![run], ..AccountingFound::default() });
+    }
+
+    pub(super) fn account_for(&mut self, found: AccountingFound) {
+        self.engine.take_accounting(found);
         self.check();
     }
 
@@ -303,6 +344,7 @@ fn cluster(in_use: u32) -> ClusterFacts {
         name: "market".into(),
         over_time_limit_s: Some(0),
         forgets_jobs_after_s: Some(300),
+        jobs_are_private: false,
         pools: [("a100".to_owned(), pool(["gpu1", "gpu2"])), ("h100".to_owned(), pool(["gpu3", "gpu4"]))]
             .into(),
         partitions: [("gpu".to_owned(), partition)].into(),

@@ -1,0 +1,99 @@
+//! Times in which slurmctld was not read, or not for long enough.
+
+use super::world::{BEGAN_S, State, World, job, su};
+use crate::accounting::AccountingFound;
+use crate::engine::Gap;
+
+fn gap_from(world: &World) -> Option<i64> {
+    world.engine.gap.map(|gap| gap.from_s - BEGAN_S)
+}
+
+fn searched(gap: Option<Gap>) -> AccountingFound {
+    AccountingFound { gap_searched: gap, ..AccountingFound::default() }
+}
+
+#[test]
+fn the_time_between_two_daemons_is_searched_in_slurmdbd() {
+    let mut world = World::new();
+    world.read_at(40);
+    world.read_at(70);
+    world.restart();
+    world.read_at(5000);
+    assert_eq!(gap_from(&world), Some(70));
+    // Another restart before it was searched does not lose it.
+    world.restart();
+    world.read_at(5100);
+    assert_eq!(gap_from(&world), Some(70));
+    world.account_for(searched(world.engine.gap));
+    assert_eq!(gap_from(&world), None);
+    // slurmctld that did not answer for long leaves a gap as well.
+    world.read_at(5110);
+    world.read_at(5410);
+    assert_eq!(gap_from(&world), Some(5110));
+}
+
+#[test]
+fn a_search_from_before_the_last_silence_does_not_close_the_gap() {
+    let mut world = World::new();
+    world.read_at(10);
+    world.read_at(400);
+    let under_way = world.engine.gap;
+    assert_eq!(gap_from(&world), Some(10));
+    // slurmctld is silent again while slurmdbd searches.
+    world.read_at(800);
+    world.account_for(searched(under_way));
+    assert_eq!(gap_from(&world), Some(10), "from 400 to 800 was not searched");
+    world.account_for(searched(world.engine.gap));
+    assert_eq!(gap_from(&world), None);
+}
+
+#[test]
+fn a_gap_stays_open_until_what_was_found_in_it_is_booked() {
+    let mut world = World::with_funds("100", "0.5");
+    world.read_at(10);
+    world.submit(job(1, "vision", "3.5", 8));
+    let (start_s, end_s) = (BEGAN_S + 20, BEGAN_S + 920);
+    world.set(1, State::Ended { start_s, end_s, suspended_s: Some(0) });
+    let missed = world.jobs[&1].run().expect("ran");
+    world.set(1, State::Forgotten);
+    world.read_at(4000);
+    let found = || AccountingFound { runs: vec![missed.clone()], ..searched(world.engine.gap) };
+    let (first, again) = (found(), found());
+    world.engine.store.lose_segments(true);
+    world.engine.take_accounting(first);
+    assert_eq!(gap_from(&world), Some(10));
+    world.engine.store.lose_segments(false);
+    world.account_for(again);
+    assert_eq!((gap_from(&world), world.charged()), (None, su("0.625")));
+}
+
+#[test]
+fn silence_is_measured_to_the_end_of_the_read_and_by_a_clock_that_nobody_sets() {
+    let silence = |wall_s: i64, began_s: u64, ended_s: u64| {
+        let mut world = World::new();
+        world.read_at(10);
+        let mut facts = world.facts();
+        let ns = |s: u64| facts.read_began_ns + s * 1_000_000_000;
+        (facts.read_began_ns, facts.read_ended_ns) = (ns(began_s), ns(ended_s));
+        facts.as_of_s += wall_s;
+        world.take(facts);
+        gap_from(&world)
+    };
+    assert_eq!(silence(250, 250, 251), None);
+    assert_eq!(silence(250, 250, 310), Some(10), "the read took a minute");
+    assert_eq!(silence(-3600, 310, 311), Some(10 - 3600), "the clock was set back meanwhile");
+    assert_eq!(silence(3600, 3, 4), Some(10), "slurmctld forgets by the clock on the wall");
+}
+
+#[test]
+fn passes_that_were_not_booked_are_a_silence_too() {
+    let mut world = World::new();
+    world.read_at(10);
+    world.engine.store.refuse_writes(true);
+    for s in [100, 200, 300, 400] {
+        world.read_at(s);
+    }
+    world.engine.store.refuse_writes(false);
+    world.read_at(403);
+    assert_eq!(gap_from(&world), Some(10));
+}
