@@ -29,6 +29,7 @@ fn build() -> Result<(), String> {
     // For the tests, which build a stand-in of slurmctld against the same headers.
     println!("cargo::rustc-env=SLURM_SOURCE_TREE={}", source.display());
     println!("cargo::rustc-env=SLURM_INCLUDE={include}");
+    println!("cargo::metadata=SOURCE_TREE={}", source.display());
     compile_shim(&source, &include)
 }
 
@@ -62,7 +63,7 @@ fn compile_shim(source: &Path, include: &str) -> Result<(), String> {
         .map_err(|error| format!("cannot write config.h: {error}"))?;
     let system = |path: &Path| ["-isystem".into(), path.display().to_string()];
     cc::Build::new()
-        .file("csrc/shim.c")
+        .files(["csrc/shim.c", "csrc/multifactor.c"])
         .include(&generated)
         .flags(system(source))
         .flags(system(Path::new(include)))

@@ -117,7 +117,7 @@ install_product() {
     if [ -z "$product_dir" ]; then return 0; fi
     mkdir -p "$dir/bin" "$dir/plugins"
     install -m 755 "$product_dir/quotamarketd" "$product_dir/sbid" "$dir/bin/"
-    for plugin in job_submit_bid site_factor_bid; do
+    for plugin in job_submit_bid site_factor_bid priority_bid; do
         install -m 755 "$product_dir/lib$plugin.so" "$dir/plugins/.$plugin.so"
         mv "$dir/plugins/.$plugin.so" "$dir/plugins/$plugin.so" # never under a slurmctld that has it mapped
     done
@@ -132,13 +132,20 @@ without_keys_of() {
         key($0) ~ /^(nodename|partitionname)$/ || !(key($0) in replaced)' "$1" base=1 -
 }
 
+# Exactly one plugin brings the bids into the priorities: Slurm's site factor, or a priority plugin before Slurm's own.
+role_lines() {
+    case $role in
+        site-factor) printf '%s\n' PriorityType=priority/multifactor PrioritySiteFactorPlugin=site_factor/bid ;;
+        priority) echo PriorityType=priority/bid ;;
+    esac
+}
+
 # What the market needs in any slurm.conf.
 market_lines() {
-    cat <<'END'
+    cat <<END
 # The market: last among JobSubmitPlugins. Jobs need associations, and the bid is in the priority and in the comment.
 JobSubmitPlugins=bid
-PriorityType=priority/multifactor
-PrioritySiteFactorPlugin=site_factor/bid
+$(role_lines)
 SchedulerParameters=bf_continue
 AccountingStorageEnforce=associations,limits,qos
 AccountingStorageTRES=gres/gpu,gres/gpu:a100,gres/gpu:h100
@@ -185,7 +192,7 @@ DefMemPerCPU=256
 DefMemPerGPU=1024
 SchedulerType=sched/backfill
 SchedulerParameters=bf_continue,bf_interval=5,sched_interval=5,batch_sched_delay=0
-PriorityType=priority/multifactor
+$(if [ "${#plugin_dirs[@]}" -gt 0 ]; then role_lines; else echo PriorityType=priority/multifactor; fi)
 PriorityWeightAge=1000
 PriorityWeightFairshare=1000
 PriorityWeightQOS=1000
@@ -210,10 +217,7 @@ PartitionName=gpu Nodes=gpu[1-4] Default=YES
 PartitionName=a100 Nodes=gpu[1-2]
 PartitionName=h100 Nodes=gpu[3-4]
 END
-    if [ "${#plugin_dirs[@]}" -gt 0 ]; then
-        echo "JobSubmitPlugins=bid"
-        echo "PrioritySiteFactorPlugin=site_factor/bid"
-    fi
+    if [ "${#plugin_dirs[@]}" -gt 0 ]; then echo "JobSubmitPlugins=bid"; fi
 }
 
 gres_lines() {

@@ -16,7 +16,7 @@ readonly SLURM_UID=61000
 # Unix socket paths end at 108 bytes; the longest below DIR is a job step's, spool/gpu1/gpu1_NNNNNNNNNN.NNNNNNNNNN.
 readonly MAX_DIR_LENGTH=64
 
-name=market dir='' port='' conf_file='' market_file='' teams_file='' product_dir='' purge=''
+name=market dir='' port='' role=site-factor conf_file='' market_file='' teams_file='' product_dir='' purge=''
 plugin_dirs=()
 command_words=()
 cluster_environment=()
@@ -37,7 +37,7 @@ parse_options() {
                 command_words=("$@")
                 break
                 ;;
-            --dir | --port | --name | --product | --plugin-dir | --conf | --market | --teams)
+            --dir | --port | --name | --product | --plugin-dir | --role | --conf | --market | --teams)
                 if [ "$#" -eq 0 ]; then die "$option needs a value."; fi
                 set_option "$option" "$1"
                 shift
@@ -45,6 +45,9 @@ parse_options() {
             *) die "unknown option '$option'; see contrib/cluster help." ;;
         esac
     done
+}
+
+require_dir() {
     if [ -z "$dir" ]; then die "needs --dir DIR."; fi
 }
 
@@ -72,6 +75,10 @@ set_option() {
         --plugin-dir)
             if [ ! -d "$2" ]; then die "--plugin-dir $2 is not a directory."; fi
             plugin_dirs+=("$(realpath -- "$2")")
+            ;;
+        --role)
+            if [[ ! $2 =~ ^(site-factor|priority)$ ]]; then die "--role $2 is neither site-factor nor priority."; fi
+            role=$2
             ;;
         --conf) conf_file=$(readable_file "$1" "$2") ;;
         --market) market_file=$(readable_file "$1" "$2") ;;

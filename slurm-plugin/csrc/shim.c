@@ -56,9 +56,19 @@ int bid_inside_slurmctld(void)
 	       &last_job_update != NULL && &slurmctld_config != NULL;
 }
 
+int bid_slurmctld_shuts_down(void)
+{
+	return &slurmctld_config != NULL && slurmctld_config.shutdown_time != 0;
+}
+
 const char *bid_slurm_conf_path(void)
 {
 	return &slurm_conf != NULL ? slurm_conf.slurm_conf : NULL;
+}
+
+const char *bid_site_factor_plugin(void)
+{
+	return &slurm_conf != NULL ? slurm_conf.site_factor_plugin : NULL;
 }
 
 void bid_log_info(const char *line)
@@ -127,7 +137,9 @@ int bid_read_job(void *record, struct bid_job *out)
 		.time_limit = job->time_limit,
 		.min_nodes = job->details->min_nodes,
 		.max_nodes = job->details->max_nodes,
+		.min_cpus = job->details->min_cpus,
 		.num_tasks = job->details->num_tasks,
+		.whole_nodes = job->details->whole_node == WHOLE_NODE_REQUIRED,
 		.has_tasks = job->array_recs != NULL,
 		.array_throttle = job->array_recs != NULL ? job->array_recs->max_run_tasks : 0,
 		.account = job->account,
@@ -141,6 +153,12 @@ int bid_read_job(void *record, struct bid_job *out)
 		.tres_per_task = job->tres_per_task,
 	};
 	return 1;
+}
+
+uint32_t bid_present_priority(const void *record)
+{
+	const job_record_t *job = record;
+	return job != NULL && job->magic == JOB_MAGIC ? job->priority : 0;
 }
 
 void bid_set_site_factor(void *record, uint32_t site_factor)

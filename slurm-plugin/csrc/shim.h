@@ -15,7 +15,9 @@ struct bid_job {
 	uint32_t time_limit; /* minutes, INFINITE, or NO_VAL */
 	uint32_t min_nodes;
 	uint32_t max_nodes; /* 0: not given */
+	uint32_t min_cpus;
 	uint32_t num_tasks;
+	uint32_t whole_nodes; /* takes its nodes for itself, with all that is in them */
 	uint32_t has_tasks; /* stands for the pending tasks of an array */
 	uint32_t array_throttle; /* 0: none */
 	const char *account;
@@ -28,7 +30,7 @@ struct bid_job {
 	const char *tres_per_socket;
 	const char *tres_per_task;
 };
-_Static_assert(sizeof(struct bid_job) == 120, "struct bid_job is mirrored in host.rs");
+_Static_assert(sizeof(struct bid_job) == 128, "struct bid_job is mirrored in host.rs");
 
 struct bid_factor {
 	uint32_t job_id;
@@ -39,8 +41,12 @@ _Static_assert(sizeof(struct bid_factor) == 16, "struct bid_factor is mirrored i
 
 /* Whether this process is slurmctld, with all that repricing needs. */
 int bid_inside_slurmctld(void);
+/* A hint without a lock: slurmctld sets its time of shutdown once. */
+int bid_slurmctld_shuts_down(void);
 /* NULL outside of Slurm's daemons. */
 const char *bid_slurm_conf_path(void);
+/* PrioritySiteFactorPlugin; NULL where no slurm.conf was read. */
+const char *bid_site_factor_plugin(void);
 void bid_log_info(const char *line);
 void bid_log_error(const char *line);
 
@@ -54,6 +60,8 @@ int bid_is_operator(uint32_t uid);
 
 /* 0, with *out untouched, for a record that is not whole. The caller holds the job lock. */
 int bid_read_job(void *record, struct bid_job *out);
+/* 0 for what is no record. The caller holds the job lock. */
+uint32_t bid_present_priority(const void *record);
 /* The record was whole, and the caller holds the job write lock. */
 void bid_set_site_factor(void *record, uint32_t site_factor);
 

@@ -6,17 +6,18 @@
 use std::borrow::Cow;
 
 use market::bid::{self, Bid};
+use market::request::gpus_of_request;
 use market::stamp::Stamp;
-use market_api::config::ArrayEarmark;
+use market_api::config::{ArrayEarmark, NoBid};
 use slurm_sys::{
     ESLURM_ACCESS_DENIED, ESLURM_BAD_TASK_COUNT, ESLURM_INVALID_ACCOUNT, ESLURM_INVALID_GRES,
     ESLURM_INVALID_NODE_COUNT, ESLURM_INVALID_QOS, ESLURM_INVALID_TIME_LIMIT,
-    ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE, INFINITE, NO_VAL,
+    ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE, ESLURM_TOO_MANY_REQUESTED_CPUS, INFINITE, NO_VAL,
 };
 
 use crate::host::JobRecord;
 use crate::snapshot::Snapshot;
-use crate::submit::{Refusal, Walltime, shown};
+use crate::submit::{Refusal, Walltime, hosts_named_max, shown};
 
 /// The fields of a change that the market cares about; `None`: unchanged.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +33,9 @@ pub(crate) struct Change<'a> {
     pub(crate) time_limit: Option<u32>,
     pub(crate) min_nodes: Option<u32>,
     pub(crate) max_nodes: Option<u32>,
+    /// The nodes that the job must have, as a host list.
+    pub(crate) req_nodes: Option<Cow<'a, str>>,
+    pub(crate) min_cpus: Option<u32>,
     pub(crate) num_tasks: Option<u32>,
     /// ArrayTaskThrottle; 0: none.
     pub(crate) array_throttle: Option<u32>,
@@ -60,7 +64,8 @@ pub(crate) fn judge(snapshot: &Snapshot, job: &JobRecord<'_>, change: &Change<'_
         None if change.by_operator => Ok(()),
         None => {
             judged.check_comment(None)?;
-            judged.check_market_qos()
+            judged.check_market_qos()?;
+            judged.check_gpus_without_bid()
         }
     }
 }
@@ -110,18 +115,14 @@ impl Judged<'_> {
         if differs(&change.qos, &job.qos, str::eq_ignore_ascii_case) {
             return Err(self.moved(ESLURM_INVALID_QOS, "QOS"));
         }
-        let gpus = [
-            (&change.tres_per_job, &job.tres_per_job),
-            (&change.tres_per_node, &job.tres_per_node),
-            (&change.tres_per_socket, &job.tres_per_socket),
-            (&change.tres_per_task, &job.tres_per_task),
-        ];
-        if gpus.iter().any(|(new, present)| differs(new, present, str::eq)) {
+        if self.gpu_requests_changed().next().is_some() {
             return Err(self.moved(ESLURM_INVALID_GRES, "GPU request"));
         }
-        let nodes_max = job.max_nodes.max(job.min_nodes);
-        if [change.min_nodes, change.max_nodes].into_iter().flatten().any(|nodes| nodes > nodes_max) {
+        if self.raises_nodes() {
             return Err(self.raised(ESLURM_INVALID_NODE_COUNT, "number of nodes"));
+        }
+        if self.spreads_over_more_nodes() {
+            return Err(self.raised(ESLURM_TOO_MANY_REQUESTED_CPUS, "number of CPUs"));
         }
         if change.num_tasks.is_some_and(|tasks| tasks > job.num_tasks) {
             return Err(self.raised(ESLURM_BAD_TASK_COUNT, "number of tasks"));
@@ -130,6 +131,35 @@ impl Judged<'_> {
             return Err(self.raised(ESLURM_BAD_TASK_COUNT, "number of tasks at once"));
         }
         Ok(())
+    }
+
+    /// The new texts.
+    fn gpu_requests_changed(&self) -> impl Iterator<Item = &str> {
+        let Self { job, change, .. } = self;
+        [
+            (&change.tres_per_job, &job.tres_per_job),
+            (&change.tres_per_node, &job.tres_per_node),
+            (&change.tres_per_socket, &job.tres_per_socket),
+            (&change.tres_per_task, &job.tres_per_task),
+        ]
+        .into_iter()
+        .filter(|(new, present)| differs(new, present, str::eq))
+        .filter_map(|(new, _)| new.as_deref())
+    }
+
+    /// As a number or by naming them.
+    fn raises_nodes(&self) -> bool {
+        let named = self.change.req_nodes.as_deref().map(hosts_named_max);
+        let nodes_max = self.job.max_nodes.max(self.job.min_nodes);
+        [self.change.min_nodes, self.change.max_nodes, named]
+            .into_iter()
+            .flatten()
+            .any(|nodes| nodes > nodes_max)
+    }
+
+    /// Where nothing bounds the nodes, more CPUs are had from more of them, each with the GPUs of a node.
+    fn spreads_over_more_nodes(&self) -> bool {
+        self.job.max_nodes == 0 && self.change.min_cpus.is_some_and(|cpus| cpus > self.job.min_cpus)
     }
 
     /// INFINITE is the greatest of the values, so the greater one is the longer time.
@@ -149,7 +179,9 @@ impl Judged<'_> {
         partitions.map(|of| Walltime::OfPartition.limit_s(Some(of)).map_or(INFINITE, minutes)).max()
     }
 
-    /// Only what was covered counts: with all tasks covered, any number of them may run at once.
+    /// Only what was covered counts: with all tasks covered, any number of them may run at once. Slurm 22.05 sets the
+    /// throttle before it asks, so there the record already has the new one and nothing is left to refuse
+    /// (job_mgr.c: `_update_job`).
     fn raises_throttle(&self) -> bool {
         let is_at_once = self.snapshot.settings.array_earmark == ArrayEarmark::AtOnce;
         let unbounded = |throttle: u32| if throttle == 0 { u32::MAX } else { throttle };
@@ -173,6 +205,30 @@ impl Judged<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What would have been refused at submission does not come in later: GPUs for a job of a market QOS, or for any
+    /// where the site wants a bid or a tier for them.
+    fn check_gpus_without_bid(&self) -> Result<(), Refusal> {
+        let is_free_to_take = self.snapshot.settings.no_bid == NoBid::Unchanged
+            && !self.job.qos.as_deref().is_some_and(|qos| self.snapshot.is_market_qos(qos));
+        let asks_for_gpus = |text: &str| gpus_of_request(text).map_or(true, |gpus| !gpus.is_empty());
+        if is_free_to_take
+            || !(self.gpu_requests_changed().any(asks_for_gpus) || self.takes_gpus_with_nodes())
+        {
+            return Ok(());
+        }
+        let sentence =
+            "GPUs cannot be added to a job without a bid; submit it again with --comment=bid:PRICE";
+        Err(self.refuse(ESLURM_INVALID_GRES, sentence))
+    }
+
+    /// Moves to nodes whose GPUs come with them.
+    fn takes_gpus_with_nodes(&self) -> bool {
+        let Some(new) = self.change.partition.as_deref() else { return false };
+        let partitions = new.split(',').filter_map(|name| self.snapshot.partitions.get(name.trim()));
+        differs(&self.change.partition, &self.job.partition, str::eq)
+            && partitions.into_iter().any(|of| !of.pools.is_empty() && (of.exclusive || self.job.whole_nodes))
     }
 
     fn raised(&self, code: u32, what: &str) -> Refusal {

@@ -1,9 +1,11 @@
 //! The stream from the daemon: attached, read, and attached again for as long as the role lives.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use hyper_util::rt::TokioIo;
@@ -13,6 +15,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::clock::monotonic_ns;
@@ -22,6 +25,7 @@ use crate::reprice;
 use crate::role::{Kind, Stop};
 use crate::snapshot::Settings;
 use crate::staging::Staging;
+use crate::timing::Timing;
 
 const BACK_OFF_MIN: Duration = Duration::from_millis(200);
 const BACK_OFF_MAX: Duration = Duration::from_secs(2);
@@ -30,13 +34,20 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const STREAM_SILENCE_MAX: Duration = Duration::from_secs(20);
 /// How often the age of the last message is looked at.
 const OUTAGE_TICK: Duration = Duration::from_millis(250);
+/// How often the times of callbacks are logged, and how often is looked whether slurmctld ends, which it does without
+/// a word to a job_submit plugin.
+const TIMES_EVERY: Duration = Duration::from_secs(3_600);
+const TIMES_TICK: Duration = Duration::from_millis(250);
 /// Hints that may wait for the stream; more are dropped, which costs the daemon at most a poll interval each.
 const HINTS_MAX: usize = 1_024;
+/// How often hints are fetched. A callback that woke the thread would pay for that with a system call, more than for
+/// all else it does.
+const HINTS_EVERY: Duration = Duration::from_millis(100);
 /// The daemon bounds its messages far below.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Where callbacks leave hints; empty while no stream is attached.
-pub(crate) type HintSender = ArcSwapOption<mpsc::Sender<v1::Hint>>;
+pub(crate) type HintSender = ArcSwapOption<SyncSender<v1::Hint>>;
 
 /// All that the thread of a role works with.
 #[derive(Debug)]
@@ -48,6 +59,7 @@ pub(crate) struct Feed<'a> {
     /// What market.toml says.
     pub(crate) file: Settings,
     pub(crate) stop: Arc<Stop>,
+    pub(crate) timings: &'static [&'static Timing],
 }
 
 impl Feed<'_> {
@@ -58,6 +70,7 @@ impl Feed<'_> {
             () = self.stop.asked() => {}
             () = self.stay_attached(&trouble) => {}
             () = self.tell_outages(&trouble) => {}
+            () = self.tell_times() => {}
         }
         self.hints.store(None);
     }
@@ -91,12 +104,20 @@ impl Feed<'_> {
         let (sender, receiver) = mpsc::channel(HINTS_MAX);
         sender.try_send(self.hello()).map_err(|error| error.to_string())?;
         let attach = client.attach(ReceiverStream::new(receiver));
-        let mut stream = timeout(CONNECT_TIMEOUT, attach)
+        let stream = timeout(CONNECT_TIMEOUT, attach)
             .await
             .map_err(|_| format!("{} does not answer", self.socket.display()))?
             .map_err(|status| status.message().to_owned())?
             .into_inner();
-        self.hints.store(Some(Arc::new(sender)));
+        let (hints, waiting) = sync_channel(HINTS_MAX);
+        self.hints.store(Some(Arc::new(hints)));
+        tokio::select! {
+            outcome = self.listen(stream, retired) => outcome,
+            never = forward(waiting, sender) => match never {},
+        }
+    }
+
+    async fn listen(&self, mut stream: Streaming<v1::Update>, retired: &mut Retired) -> Result<(), String> {
         let mut staging = Staging::new(self.file.clone());
         let mut was_bad = false;
         loop {
@@ -163,6 +184,17 @@ impl Feed<'_> {
         }
     }
 
+    async fn tell_times(&self) {
+        let mut told = Instant::now();
+        loop {
+            sleep(TIMES_TICK).await;
+            if told.elapsed() >= TIMES_EVERY || host::slurmctld_shuts_down() {
+                self.timings.iter().for_each(|timing| timing.tell());
+                told = Instant::now();
+            }
+        }
+    }
+
     fn outage_line(&self, silence: Duration, trouble: &str) -> String {
         let why = if trouble.is_empty() { String::new() } else { format!(" ({trouble})") };
         let so = match self.kind {
@@ -173,6 +205,16 @@ impl Feed<'_> {
             "bid: no word from the market service for {} s{why}; {so} until it is back",
             silence.as_secs()
         )
+    }
+}
+
+/// Hands hints on. If the other side takes no more of them, they are nobody's; what it says still counts.
+async fn forward(waiting: Receiver<v1::Hint>, stream: mpsc::Sender<v1::Hint>) -> Infallible {
+    loop {
+        sleep(HINTS_EVERY).await;
+        while let Ok(hint) = waiting.try_recv() {
+            let _ = stream.send(hint).await;
+        }
     }
 }
 

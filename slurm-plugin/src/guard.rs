@@ -4,12 +4,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use crate::host;
+use crate::timing::Timing;
 
 /// Runs `callback`; if it panics, the answer is `fallback` and the log has one line.
 pub(crate) fn guarded<T>(fallback: T, callback: impl FnOnce() -> T) -> T {
     // What a panic leaves behind stays sound: shared state changes only by whole swaps and under locks that
     // recover from poison.
     catch_unwind(AssertUnwindSafe(callback)).unwrap_or(fallback)
+}
+
+/// [`guarded`], for the callbacks that slurmctld makes while it holds locks: how long they take is told.
+pub(crate) fn guarded_and_timed<T>(timing: &Timing, fallback: T, callback: impl FnOnce() -> T) -> T {
+    timing.of(|| guarded(fallback, callback))
 }
 
 /// Sends the message of every panic in this shared object to Slurm's log.

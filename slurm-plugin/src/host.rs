@@ -20,7 +20,9 @@ struct RawJob {
     time_limit: u32,
     min_nodes: u32,
     max_nodes: u32,
+    min_cpus: u32,
     num_tasks: u32,
+    whole_nodes: u32,
     has_tasks: u32,
     array_throttle: u32,
     account: *const c_char,
@@ -33,7 +35,7 @@ struct RawJob {
     tres_per_socket: *const c_char,
     tres_per_task: *const c_char,
 }
-const _: () = assert!(size_of::<RawJob>() == 120);
+const _: () = assert!(size_of::<RawJob>() == 128);
 
 /// The site factor that one pending job is to have; `struct bid_factor` of shim.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,8 @@ const _: () = assert!(size_of::<JobFactor>() == 16);
 unsafe extern "C" {
     safe fn bid_inside_slurmctld() -> c_int;
     safe fn bid_slurm_conf_path() -> *const c_char;
+    safe fn bid_site_factor_plugin() -> *const c_char;
+    safe fn bid_slurmctld_shuts_down() -> c_int;
     fn bid_log_info(line: *const c_char);
     fn bid_log_error(line: *const c_char);
     safe fn bid_has_xmalloc() -> c_int;
@@ -67,6 +71,11 @@ pub(crate) fn inside_slurmctld() -> bool {
     bid_inside_slurmctld() != 0
 }
 
+/// Whether slurmctld was told to end; false in any other process.
+pub(crate) fn slurmctld_shuts_down() -> bool {
+    bid_slurmctld_shuts_down() != 0
+}
+
 /// The slurm.conf that this process read; `None` outside of Slurm's daemons.
 pub(crate) fn slurm_conf_path() -> Option<PathBuf> {
     let path = bid_slurm_conf_path();
@@ -77,6 +86,12 @@ pub(crate) fn slurm_conf_path() -> Option<PathBuf> {
     // a plugin is being initialised.
     let path = unsafe { CStr::from_ptr(path) };
     Some(OsStr::from_bytes(path.to_bytes()).into())
+}
+
+/// PrioritySiteFactorPlugin of slurm.conf; `None` where none was read.
+pub(crate) fn site_factor_plugin() -> Option<String> {
+    // SAFETY: NULL or a text that Slurm owns, as for [`slurm_conf_path`].
+    unsafe { text(bid_site_factor_plugin()) }.map(Cow::into_owned)
 }
 
 /// One line in slurmctld's log.
@@ -161,7 +176,10 @@ pub(crate) struct JobRecord<'a> {
     pub(crate) min_nodes: u32,
     /// 0: not given.
     pub(crate) max_nodes: u32,
+    pub(crate) min_cpus: u32,
     pub(crate) num_tasks: u32,
+    /// `--exclusive`, so with all GPUs of its nodes.
+    pub(crate) whole_nodes: bool,
     /// Most tasks at once, 0 for no bound; `None` for what does not stand for an array's pending tasks.
     pub(crate) array_throttle: Option<u32>,
     pub(crate) account: Option<Cow<'a, str>>,
@@ -198,7 +216,9 @@ pub(crate) unsafe fn read_job<'a>(record: *mut c_void) -> Option<JobRecord<'a>> 
         time_limit: raw.time_limit,
         min_nodes: raw.min_nodes,
         max_nodes: raw.max_nodes,
+        min_cpus: raw.min_cpus,
         num_tasks: raw.num_tasks,
+        whole_nodes: raw.whole_nodes != 0,
         array_throttle: (raw.has_tasks != 0).then_some(raw.array_throttle),
         account: text(raw.account),
         partition: text(raw.partition),
@@ -248,8 +268,10 @@ mod tests {
     #[test]
     fn a_bare_process_is_not_slurmctld() {
         assert!(!inside_slurmctld());
+        assert!(!slurmctld_shuts_down());
         assert!(!has_xmalloc());
         assert_eq!(slurm_conf_path(), None);
+        assert_eq!(site_factor_plugin(), None);
         assert_eq!(reprice(&[], &AtomicU32::new(0)), 0);
         announce_repricing();
         assert!(is_operator(0));

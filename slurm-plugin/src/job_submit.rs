@@ -12,14 +12,17 @@ use uuid::Uuid;
 use crate::change::{self, Change};
 use crate::clock::monotonic_ns;
 use crate::funds;
-use crate::guard::guarded;
+use crate::guard::{guarded, guarded_and_timed};
 use crate::host;
 use crate::picture::Picture;
 use crate::reprice::site_factor;
 use crate::role::{Kind, Role};
 use crate::submit::{Accepted, Ask, Decision, Refusal, Submission, Walltime, decide};
+use crate::timing::Timing;
 
-static ROLE: Role = Role::new(Kind::JobSubmit);
+static ROLE: Role = Role::new(Kind::JobSubmit).telling(&[&SUBMIT_TIMES, &MODIFY_TIMES]);
+static SUBMIT_TIMES: Timing = Timing::new("job_submit");
+static MODIFY_TIMES: Timing = Timing::new("job_modify");
 
 /// `sbatch` sends the environment along; salloc and srun do not.
 const BID_VARIABLE: &[u8] = b"SBATCH_BID=";
@@ -43,7 +46,7 @@ pub fn fini() {
 /// As Slurm calls it: `job_desc` is NULL or a job descriptor nobody else uses, `err_msg` is NULL or holds NULL or a
 /// text of Slurm's allocator.
 pub unsafe fn job_submit(job_desc: *mut job_desc_msg_t, err_msg: *mut *mut c_char) -> c_int {
-    guarded(SLURM_SUCCESS, || {
+    guarded_and_timed(&SUBMIT_TIMES, SLURM_SUCCESS, || {
         // SAFETY: not NULL, the rest as the caller promises.
         let Some(job_desc) = (unsafe { job_desc.as_mut() }) else { return SLURM_SUCCESS };
         let Some(picture) = ROLE.picture() else { return SLURM_SUCCESS };
@@ -83,7 +86,7 @@ pub unsafe fn job_modify(
     submit_uid: u32,
     err_msg: *mut *mut c_char,
 ) -> c_int {
-    guarded(SLURM_SUCCESS, || {
+    guarded_and_timed(&MODIFY_TIMES, SLURM_SUCCESS, || {
         // SAFETY: not NULL, the rest as the caller promises.
         let Some(job_desc) = (unsafe { job_desc.as_ref() }) else { return SLURM_SUCCESS };
         let Some(picture) = ROLE.picture() else { return SLURM_SUCCESS };
@@ -189,6 +192,7 @@ struct Texts<'a> {
     partition: Option<Cow<'a, str>>,
     qos: Option<Cow<'a, str>>,
     array: Option<Cow<'a, str>>,
+    req_nodes: Option<Cow<'a, str>>,
     tres_per_job: Option<Cow<'a, str>>,
     tres_per_node: Option<Cow<'a, str>>,
     tres_per_socket: Option<Cow<'a, str>>,
@@ -210,6 +214,7 @@ impl<'a> Texts<'a> {
             partition: text(job_desc.partition),
             qos: text(job_desc.qos),
             array: text(job_desc.array_inx),
+            req_nodes: text(job_desc.req_nodes),
             tres_per_job: text(job_desc.tres_per_job),
             tres_per_node: text(job_desc.tres_per_node),
             tres_per_socket: text(job_desc.tres_per_socket),
@@ -236,6 +241,9 @@ impl<'a> Texts<'a> {
             // slurmctld leaves the offset of scrontab jobs at 0.
             is_het_component: job_desc.het_job_offset != NO_VAL && !is_scrontab,
             is_scrontab,
+            req_nodes: self.req_nodes.clone(),
+            min_cpus: given(job_desc.min_cpus),
+            cpus_per_task: given16(job_desc.cpus_per_task),
             ask: Ask {
                 tres_per_job: self.tres_per_job.as_deref(),
                 tres_per_node: self.tres_per_node.as_deref(),
@@ -286,6 +294,8 @@ unsafe fn change_of<'a>(job_desc: &'a job_desc_msg_t, uid: u32) -> Change<'a> {
         time_limit: given(job_desc.time_limit),
         min_nodes: given(job_desc.min_nodes),
         max_nodes: given(job_desc.max_nodes),
+        req_nodes: texts.req_nodes,
+        min_cpus: given(job_desc.min_cpus),
         num_tasks: given(job_desc.num_tasks),
         array_throttle: texts.array.and_then(|throttle| throttle.trim().parse().ok()),
         tres_per_job: texts.tres_per_job,

@@ -17,6 +17,7 @@ use crate::guard::{guarded, log_panics};
 use crate::host;
 use crate::picture::Picture;
 use crate::snapshot::{Settings, Snapshot};
+use crate::timing::Timing;
 
 /// How long `fini` waits for the thread.
 const FINI_WAIT: Duration = Duration::from_millis(200);
@@ -78,6 +79,7 @@ pub(crate) struct Role {
     hints: HintSender,
     is_active: AtomicBool,
     running: Mutex<Option<Running>>,
+    timings: &'static [&'static Timing],
 }
 
 impl Role {
@@ -88,7 +90,14 @@ impl Role {
             hints: ArcSwapOption::const_empty(),
             is_active: AtomicBool::new(false),
             running: Mutex::new(None),
+            timings: &[],
         }
+    }
+
+    /// Tells how long callbacks take.
+    pub(crate) const fn telling(mut self, timings: &'static [&'static Timing]) -> Self {
+        self.timings = timings;
+        self
     }
 
     /// Slurm's `init`: reads market.toml and starts the thread.
@@ -107,6 +116,7 @@ impl Role {
             socket: config.plugin_socket(),
             file: Settings::clone(&file.settings),
             stop: Arc::clone(&stop),
+            timings: self.timings,
         };
         // Outside of slurmctld there are no jobs to reprice. Submissions may be checked anywhere.
         if self.kind == Kind::JobSubmit || host::inside_slurmctld() {
@@ -124,6 +134,7 @@ impl Role {
             // Nothing is ever sent: this ends when the thread does, or when the time is up.
             let _ = running.ended.recv_timeout(FINI_WAIT);
         }
+        self.timings.iter().for_each(|timing| timing.tell());
     }
 
     /// What callbacks read; `None` before `init` and after `fini`.

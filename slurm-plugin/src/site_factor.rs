@@ -5,13 +5,15 @@ use std::ffi::{c_int, c_void};
 
 use slurm_sys::SLURM_SUCCESS;
 
-use crate::guard::guarded;
+use crate::guard::{guarded, guarded_and_timed};
 use crate::host::{self, JobRecord};
 use crate::reprice::site_factor;
 use crate::role::{Kind, Role};
 use crate::snapshot::{JobKey, Snapshot};
+use crate::timing::Timing;
 
-static ROLE: Role = Role::new(Kind::Repricer);
+static ROLE: Role = Role::new(Kind::Repricer).telling(&[&TIMES]);
+static TIMES: Timing = Timing::new("site_factor");
 
 /// Slurm's `init`.
 pub fn init() -> c_int {
@@ -32,7 +34,7 @@ pub fn fini() {
 /// # Safety
 /// As Slurm calls it: `job_ptr` is NULL or a job record, and the job write lock is held.
 pub unsafe fn set(job_ptr: *mut c_void) {
-    guarded((), || {
+    guarded_and_timed(&TIMES, (), || {
         let Some(picture) = ROLE.picture() else { return };
         // SAFETY: as the caller promises.
         let Some(job) = (unsafe { host::read_job(job_ptr) }) else { return };

@@ -5,6 +5,7 @@
 mod account;
 mod refusal;
 mod scope;
+mod shape;
 mod worst_case;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use market_api::config::{NoBid, WhenUnavailable};
 pub use market::request::Ask;
 pub use refusal::Refusal;
 pub(crate) use refusal::shown;
+pub(crate) use shape::hosts_named_max;
 pub use worst_case::{Walltime, WorstCase};
 
 use crate::snapshot::Snapshot;
@@ -38,6 +40,10 @@ pub struct Submission<'a> {
     pub array: Option<Cow<'a, str>>,
     pub is_het_component: bool,
     pub is_scrontab: bool,
+    /// The nodes that it must have, as a host list.
+    pub req_nodes: Option<Cow<'a, str>>,
+    pub min_cpus: Option<u32>,
+    pub cpus_per_task: Option<u32>,
     /// What it says of GPUs. Facts of partitions and nodes are the snapshot's to fill in.
     pub ask: Ask<'a>,
 }
@@ -128,6 +134,8 @@ impl Case<'_> {
     fn ask(&self) -> Ask<'_> {
         let ask = self.submission.ask;
         Ask {
+            min_nodes: self.nodes_min(),
+            max_nodes: self.nodes_max(),
             exclusive: ask.exclusive || self.scope.is_exclusive,
             node_gpus_max: self.scope.node_gpus_max(),
             ..ask

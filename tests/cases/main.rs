@@ -6,4 +6,6 @@ mod money;
 mod order;
 mod outages;
 mod plugins;
+mod priority;
+mod restarts;
 mod submissions;

@@ -14,9 +14,18 @@ fn fill_a100(cluster: &Cluster, seconds: u32) -> u32 {
 
 #[test]
 fn jobs_start_by_bid_and_not_by_arrival() {
-    let cluster = Cluster::up();
+    start_by_bid(&Cluster::up());
+}
+
+#[test]
+fn a_changed_bid_is_in_sprio_within_a_second() {
+    change_a_bid(&Cluster::up());
+}
+
+/// Three jobs, the lowest bid first, on a fresh cluster.
+pub(crate) fn start_by_bid(cluster: &Cluster) {
     cluster.deposit("vision", "1000");
-    let filler = fill_a100(&cluster, 12);
+    let filler = fill_a100(cluster, 12);
     let ask = |bid: &str| {
         let comment = format!("--comment=bid:{bid}");
         cluster.sbatch("vis1", &["--gres=gpu:a100:8", "-N2", "-t10", &comment], "sleep 2")
@@ -47,11 +56,10 @@ fn jobs_start_by_bid_and_not_by_arrival() {
     cluster.assert_at_rest();
 }
 
-#[test]
-fn a_changed_bid_is_in_sprio_within_a_second() {
-    let cluster = Cluster::up();
+/// One waiting job whose bid is doubled, on a cluster without waiting jobs.
+pub(crate) fn change_a_bid(cluster: &Cluster) {
     cluster.deposit("vision", "1000");
-    fill_a100(&cluster, 60);
+    fill_a100(cluster, 60);
     let id = cluster.sbatch("vis1", &["--gres=gpu:a100:8", "-N2", "-t10", "--comment=bid:2"], "true");
     let site = || {
         let line = cluster.ok("root", &["sprio", "-h", "-j", &id.to_string(), "-o", "%S"]);

@@ -1,11 +1,11 @@
 //! What slurmctld loads, refuses to load, and survives.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use system_tests::{Cluster, Setting, built_dir, eventually};
 
-const PLUGINS: [&str; 2] = ["libjob_submit_bid.so", "libsite_factor_bid.so"];
+const PLUGINS: [&str; 3] = ["libjob_submit_bid.so", "libsite_factor_bid.so", "libpriority_bid.so"];
 
 #[test]
 fn the_plugins_do_not_pull_libslurm_into_slurmctld() {
@@ -22,7 +22,7 @@ fn the_plugins_do_not_pull_libslurm_into_slurmctld() {
 
 /// Copies the build with another Slurm's version in one plugin's `plugin_version`.
 fn build_for_another_slurm(into: &Path) {
-    for file in ["libjob_submit_bid.so", "libsite_factor_bid.so", "quotamarketd", "sbid"] {
+    for file in PLUGINS.into_iter().chain(["quotamarketd", "sbid"]) {
         std::fs::copy(built_dir().join(file), into.join(file)).expect("copies");
     }
     let path = into.join(PLUGINS[0]);
@@ -50,16 +50,13 @@ fn build_for_another_slurm(into: &Path) {
 fn a_plugin_for_another_slurm_is_refused_by_slurmctld() {
     let other = tempfile::Builder::new().prefix("qm-other-").tempdir_in("/tmp").expect("temporary directory");
     build_for_another_slurm(other.path());
-    let failed = std::panic::catch_unwind(|| {
-        Cluster::with(&Setting { built: Some(other.path().to_path_buf()), ..Setting::default() })
-    });
-    let told = failed.map(|_| ()).expect_err("slurmctld started with a plugin of another Slurm");
-    let told = told.downcast_ref::<String>().cloned().unwrap_or_default();
+    let setting = Setting { built: Some(other.path().to_path_buf()), ..Setting::default() };
+    let told = Cluster::start(&setting).expect_err("slurmctld started with a plugin of another Slurm");
     assert!(told.contains("22.05.9"), "{told}");
 }
 
-#[test]
-fn a_panic_in_a_callback_leaves_slurmctld_alive() {
+/// The build whose callbacks panic when asked to.
+pub(crate) fn panicking_build() -> PathBuf {
     let built = built_dir();
     let built = built
         .parent()
@@ -67,7 +64,12 @@ fn a_panic_in_a_callback_leaves_slurmctld_alive() {
         .join("force-panic")
         .join(built.file_name().expect("profile"));
     assert!(built.is_dir(), "{} is missing; contrib/test builds it", built.display());
-    let cluster = Cluster::with(&Setting { built: Some(built), ..Setting::default() });
+    built
+}
+
+#[test]
+fn a_panic_in_a_callback_leaves_slurmctld_alive() {
+    let cluster = Cluster::with(&Setting { built: Some(panicking_build()), ..Setting::default() });
     cluster.deposit("vision", "100");
     for _ in 0..3 {
         let id = cluster.sbatch(

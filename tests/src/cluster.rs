@@ -23,9 +23,20 @@ weight = 1
 weight = 2
 ";
 
+/// Which plugin brings the bids into the priorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// `site_factor/bid` under `priority/multifactor`.
+    #[default]
+    SiteFactor,
+    /// `priority/bid` before `priority/multifactor`.
+    Priority,
+}
+
 /// How a cluster differs from the usual one.
 #[derive(Debug, Clone)]
 pub struct Setting {
+    pub role: Role,
     /// Seconds between two reads of slurmctld.
     pub poll_s: u32,
     /// More lines before the tables of market.toml.
@@ -36,11 +47,21 @@ pub struct Setting {
     pub built: Option<PathBuf>,
     /// Lines "account user uid", if not the usual teams.
     pub teams: Option<String>,
+    /// The first of the ports to choose from.
+    pub first_port: u16,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { poll_s: 1, market: String::new(), conf: String::new(), built: None, teams: None }
+        Self {
+            role: Role::default(),
+            poll_s: 1,
+            market: String::new(),
+            conf: String::new(),
+            built: None,
+            teams: None,
+            first_port: FIRST_PORT,
+        }
     }
 }
 
@@ -82,9 +103,9 @@ fn script() -> PathBuf {
 }
 
 /// Port ranges go round, so that clusters of tests that run at once differ; one that is taken is skipped.
-fn next_port() -> u16 {
+fn next_port(first: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    FIRST_PORT + NEXT.fetch_add(1, Ordering::Relaxed) % 100 * PORTS_EACH
+    first + NEXT.fetch_add(1, Ordering::Relaxed) % 100 * PORTS_EACH
 }
 
 impl Cluster {
@@ -94,6 +115,14 @@ impl Cluster {
     }
 
     pub fn with(setting: &Setting) -> Self {
+        Self::start(setting).unwrap_or_else(|told| panic!("the cluster does not start: {told}"))
+    }
+
+    /// As [`Cluster::with`], for what may be no cluster.
+    ///
+    /// # Errors
+    /// What `contrib/cluster up` says, with the last lines of the log that matters.
+    pub fn start(setting: &Setting) -> Result<Self, String> {
         let directory =
             tempfile::Builder::new().prefix("qm-").tempdir_in("/tmp").expect("temporary directory");
         let dir = directory.path().join("c");
@@ -112,18 +141,25 @@ impl Cluster {
         let built = setting.built.clone().unwrap_or_else(built_dir);
         let mut options: Vec<PathBuf> =
             vec!["--product".into(), built, "--market".into(), market, "--conf".into(), conf];
+        let role = match setting.role {
+            Role::SiteFactor => "site-factor",
+            Role::Priority => "priority",
+        };
+        options.extend(["--role".into(), role.into()]);
         if let Some(teams) = &setting.teams {
             options.extend(["--teams".into(), write_into(&cluster.directory, "teams", teams)]);
         }
         for _ in 0..10 {
-            let port = next_port();
+            let port = next_port(setting.first_port);
             let outcome = cluster.script(["up", "--port", &port.to_string()], &options);
             if outcome.success {
-                return cluster;
+                return Ok(cluster);
             }
-            assert!(outcome.stderr.contains("in use"), "the cluster does not start: {}", outcome.stderr);
+            if !outcome.stderr.contains("in use") {
+                return Err(outcome.stderr);
+            }
         }
-        panic!("no free range of ports");
+        Err("no free range of ports".to_owned())
     }
 
     fn script<'a>(&self, words: impl IntoIterator<Item = &'a str>, options: &[PathBuf]) -> Outcome {
@@ -148,7 +184,7 @@ impl Cluster {
         assert!(outcome.success, "{verb} {daemon}: {}", outcome.stderr);
     }
 
-    fn pid(&self, daemon: &str) -> i32 {
+    pub fn pid(&self, daemon: &str) -> i32 {
         let text =
             std::fs::read_to_string(self.dir.join("pids").join(daemon)).expect("the daemon was started");
         text.split_whitespace().next().and_then(|pid| pid.parse().ok()).expect("a process id")

@@ -4,5 +4,5 @@
 mod cluster;
 mod wait;
 
-pub use cluster::{Cluster, Outcome, Setting, built_dir};
+pub use cluster::{Cluster, Outcome, Role, Setting, built_dir};
 pub use wait::{eventually, holds_for};

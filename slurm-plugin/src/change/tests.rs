@@ -23,7 +23,9 @@ fn priced() -> JobRecord<'static> {
         time_limit: 60,
         min_nodes: 1,
         max_nodes: 0,
+        min_cpus: 1,
         num_tasks: 1,
+        whole_nodes: false,
         array_throttle: None,
         account: Some("vision".into()),
         partition: Some("gpu".into()),
@@ -75,6 +77,12 @@ fn users_cannot_raise_what_was_covered() {
         (Change { min_nodes: Some(2), ..none() }, raised("number of nodes")),
         (Change { min_nodes: Some(1), max_nodes: Some(1), ..none() }, None),
         (Change { num_tasks: Some(2), ..none() }, raised("number of tasks")),
+        // One GPU per node: nodes that are named, and those that CPUs need, bring theirs.
+        (Change { req_nodes: Some("gpu[1-2]".into()), ..none() }, raised("number of nodes")),
+        (Change { req_nodes: Some("gpu2".into()), ..none() }, None),
+        (Change { req_nodes: Some("".into()), ..none() }, None),
+        (Change { min_cpus: Some(200), ..none() }, raised("number of CPUs")),
+        (Change { min_cpus: Some(1), ..none() }, None),
     ];
     for (change, expected) in table {
         assert_eq!(told(&priced(), &change), expected, "{change:?}");
@@ -83,6 +91,15 @@ fn users_cannot_raise_what_was_covered() {
             assert_eq!(told(&unpriced(), &change), None, "{change:?}");
         }
     }
+}
+
+#[test]
+fn cpus_and_names_are_free_within_a_given_number_of_nodes() {
+    let job = JobRecord { max_nodes: 2, ..priced() };
+    assert_eq!(told(&job, &Change { min_cpus: Some(200), ..Change::default() }), None);
+    let named = |list: &'static str| Change { req_nodes: Some(list.into()), ..Change::default() };
+    assert_eq!(told(&job, &named("gpu1,gpu2")), None);
+    assert!(told(&job, &named("gpu[1-3]")).is_some());
 }
 
 #[test]
@@ -170,4 +187,54 @@ fn an_unpriced_job_does_not_enter_the_market_by_the_back_door() {
     // By its association, and given again.
     let of_association = JobRecord { qos: Some("free".into()), ..unpriced() };
     assert_eq!(told(&of_association, &qos("free")), None);
+}
+
+#[test]
+fn gpus_do_not_come_to_a_job_without_a_bid_where_it_would_need_one() {
+    let partition = |pools: &[&str], exclusive| Partition {
+        pools: pools.iter().map(|name| (*name).to_owned()).collect(),
+        exclusive,
+        ..Partition::default()
+    };
+    let partitions = [
+        ("cpu", partition(&[], true)),
+        ("gpu", partition(&["a100"], false)),
+        ("whole", partition(&["a100"], true)),
+    ];
+    let partitions = partitions.map(|(name, partition)| (name.to_owned(), partition));
+    let of_site = |no_bid| Snapshot {
+        settings: Arc::new(Settings { no_bid, ..Settings::clone(&market().settings) }),
+        partitions: Arc::new(partitions.clone().into()),
+        ..market()
+    };
+    let plain = JobRecord { tres_per_node: None, partition: Some("cpu".into()), ..unpriced() };
+    let whole = JobRecord { whole_nodes: true, ..plain.clone() };
+    let gres = |text: &'static str| Change { tres_per_node: Some(text.into()), ..Change::default() };
+    let of_job = |text: &'static str| Change { tres_per_job: Some(text.into()), ..Change::default() };
+    let to = |name: &'static str| Change { partition: Some(name.into()), ..Change::default() };
+    let taking =
+        [(&plain, gres("gres:gpu:a100:8")), (&plain, of_job("gres:gpu:1")), (&plain, to("gpu,whole"))];
+    let taking = taking.into_iter().chain([(&plain, gres("gres:shard:2")), (&whole, to("gpu"))]);
+    for (job, change) in taking {
+        for (no_bid, qos, passes) in [
+            (NoBid::Unchanged, "normal", true),
+            (NoBid::Unchanged, "Standard", false),
+            (NoBid::Unchanged, "free", false),
+            (NoBid::Free, "normal", false),
+            (NoBid::Reject, "normal", false),
+        ] {
+            let job = JobRecord { qos: Some(qos.into()), ..job.clone() };
+            let sentence = judge(&of_site(no_bid), &job, &change).err().map(|refusal| refusal.sentence);
+            let expected = "bid: job 12: GPUs cannot be added to a job without a bid; submit it again with --comment=bid:PRICE";
+            assert_eq!(sentence.as_deref(), (!passes).then_some(expected), "{no_bid:?} {qos} {change:?}");
+            assert!(judge(&of_site(no_bid), &job, &by_operator(change.clone())).is_ok());
+        }
+    }
+    let free = JobRecord { qos: Some("free".into()), ..plain.clone() };
+    for harmless in [gres("gres:craynetwork:1"), gres(""), to("gpu"), to("cpu"), Change::default()] {
+        assert!(judge(&of_site(NoBid::Reject), &free, &harmless).is_ok(), "{harmless:?}");
+    }
+    // What it has, given again.
+    let with_gpus = JobRecord { tres_per_node: Some("gres:gpu:1".into()), ..free };
+    assert!(judge(&of_site(NoBid::Reject), &with_gpus, &gres("gres:gpu:1")).is_ok());
 }

@@ -376,6 +376,36 @@ fn whole_nodes_count_with_all_their_gpus() {
     assert_eq!(told(&blind, &bare, false), "0.5 free(free) 0 unavailable");
 }
 
+/// 2 GPUs a node, 4 h, 0.5 SU: 4 SU for each node.
+#[test]
+fn nodes_that_are_named_or_that_cpus_need_are_covered() {
+    let nodes = |submission: &Submission<'_>| {
+        let told = told(&market(), submission, true);
+        let amount = told.rsplit_once(' ').and_then(|(_, amount)| amount.parse::<u32>().ok());
+        amount.unwrap_or_else(|| panic!("{told}")) / 4
+    };
+    let named = |list: &'static str| Submission { req_nodes: Some(list.into()), ..job("bid:0.5") };
+    assert_eq!(nodes(&named("gpu[1-4]")), 4);
+    assert_eq!(nodes(&named("")), 1);
+    let shaped = |submission: Submission<'static>, min_nodes, max_nodes, num_tasks| {
+        let ask = Ask { min_nodes, max_nodes, num_tasks, ..submission.ask };
+        Submission { ask, ..submission }
+    };
+    assert_eq!(nodes(&shaped(named("gpu[1-4]"), Some(1), None, Some(1))), 4);
+    assert_eq!(nodes(&shaped(named("gpu1"), Some(3), Some(3), None)), 3);
+
+    let cpus =
+        |min_cpus, cpus_per_task| Submission { min_cpus: Some(min_cpus), cpus_per_task, ..job("bid:0.5") };
+    assert_eq!(nodes(&cpus(200, None)), 200);
+    assert_eq!(nodes(&cpus(200, Some(0))), 200);
+    assert_eq!(nodes(&cpus(64, Some(64))), 1);
+    // Stated nodes and tasks bound them.
+    assert_eq!(nodes(&shaped(cpus(200, None), Some(1), Some(2), None)), 2);
+    assert_eq!(nodes(&shaped(cpus(200, None), Some(1), Some(0), Some(4))), 4);
+    let full = shaped(cpus(200, None), None, None, None);
+    assert_eq!(nodes(&Submission { ask: Ask { ntasks_per_node: Some(64), ..full.ask }, ..full }), 4);
+}
+
 #[test]
 fn arrays_are_covered_as_the_site_says() {
     let array = |text: &'static str| Submission { array: Some(text.into()), ..job("bid:0.5") };

@@ -10,6 +10,8 @@ pub(crate) const FOLDER_VARIABLE: &str = "QUOTAMARKET_TEST_PLUGINS";
 
 pub(crate) const JOB_SUBMIT: &str = "job_submit_bid.so";
 pub(crate) const SITE_FACTOR: &str = "site_factor_bid.so";
+pub(crate) const PRIORITY: &str = "priority_bid.so";
+pub(crate) const PLUGINS: [&str; 3] = [JOB_SUBMIT, SITE_FACTOR, PRIORITY];
 
 /// In the name of a build that panics when asked to.
 const PANIC_MARK: &[u8] = b"(panics when asked to)";
@@ -32,7 +34,7 @@ impl Build {
     }
 }
 
-/// The folder with both plugins of a build. A dev-dependency on a cdylib gives a test nothing to load, so cargo is
+/// The folder with all plugins of a build. A dev-dependency on a cdylib gives a test nothing to load, so cargo is
 /// asked for them; both builds have the same file names in the target folder, the plain one is the last to lie there.
 pub(crate) fn folder(build: Build) -> PathBuf {
     if let Some(folder) = env::var_os(FOLDER_VARIABLE) {
@@ -54,16 +56,17 @@ fn build_and_copy(build: Build) -> bool {
     let profile_name = profile.file_name().and_then(|name| name.to_str()).expect("a profile");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-    cargo.args(["build", "--offline", "--quiet", "-p", "job-submit-bid", "-p", "site-factor-bid"]);
+    cargo.args(["build", "--offline", "--quiet"]);
+    cargo.args(["-p", "job-submit-bid", "-p", "site-factor-bid", "-p", "priority-bid"]);
     cargo.arg("--target-dir").arg(profile.parent().expect("target"));
     cargo.args(["--profile", if profile_name == "debug" { "dev" } else { profile_name }]);
     if build == Build::Panicking {
-        cargo.args(["--features", "job-submit-bid/force-panic,site-factor-bid/force-panic"]);
+        cargo.args(["--features", "slurm-plugin/force-panic"]);
     }
     assert!(cargo.status().expect("cargo runs").success(), "the plugins do not build");
     let folder = build.folder();
     fs::create_dir_all(&folder).expect("a folder");
-    [JOB_SUBMIT, SITE_FACTOR].iter().all(|name| {
+    PLUGINS.iter().all(|name| {
         let bytes = fs::read(profile.join(format!("lib{name}"))).expect("cargo built it");
         fs::write(folder.join(name), &bytes).expect("room for a copy");
         bytes.windows(PANIC_MARK.len()).any(|part| part == PANIC_MARK) == (build == Build::Panicking)

@@ -4,6 +4,7 @@
 mod artifacts;
 mod daemon;
 mod inside;
+mod priority;
 mod slurm;
 mod slurmctld;
 
@@ -13,13 +14,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use artifacts::{Build, FOLDER_VARIABLE, JOB_SUBMIT, SITE_FACTOR};
+use artifacts::{Build, FOLDER_VARIABLE, JOB_SUBMIT, PLUGINS, PRIORITY, SITE_FACTOR};
 use daemon::{Daemon, market};
 use market::stamp::Stamp;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _};
 use object::{Object as _, ObjectSymbol as _, elf};
 use slurm::{Library, Slurm, Submitted};
-use slurm_sys::{ESLURM_ACCOUNTING_POLICY, NICE_OFFSET, NO_VAL, SLURM_VERSION_NUMBER};
+use slurm_sys::{ESLURM_ACCOUNTING_POLICY, NICE_OFFSET, NO_VAL, SLURM_ERROR, SLURM_VERSION_NUMBER};
 
 /// Slurm's loader uses these.
 const LOADER_FLAGS: c_int = libc::RTLD_LAZY | libc::RTLD_LOCAL;
@@ -30,7 +31,8 @@ const FINI_MAX: Duration = Duration::from_millis(600);
 /// Runs `case` in a process of its own, with a folder for its sockets and configuration.
 fn in_own_process(name: &str, build: Build, case: impl FnOnce(&Path, &Path)) {
     const CASE: &str = "QUOTAMARKET_TEST_CASE";
-    let folder = env::temp_dir().join(format!("qm-{name}-{}", std::process::id()));
+    // PluginDir is a list with colons.
+    let folder = env::temp_dir().join(format!("qm-{}-{}", name.replace("::", "-"), std::process::id()));
     if let Some(folder) = env::var_os(CASE) {
         return case(&artifacts::folder(build), &PathBuf::from(folder));
     }
@@ -90,9 +92,20 @@ fn await_tier(slurm: Slurm, plugin: Library, expected: &str) {
 #[test]
 fn the_files_are_what_slurms_loader_wants() {
     let common = ["plugin_name", "plugin_type", "plugin_version", "init", "fini"];
-    let roles: [(&str, &[&str]); 2] = [
+    let roles: [(&str, &[&str]); 3] = [
         (JOB_SUBMIT, &["job_submit", "job_modify"]),
         (SITE_FACTOR, &["site_factor_p_reconfig", "site_factor_p_set", "site_factor_p_update"]),
+        (
+            PRIORITY,
+            &[
+                "priority_p_calc_fs_factor",
+                "priority_p_get_priority_factors_list",
+                "priority_p_job_end",
+                "priority_p_reconfig",
+                "priority_p_set",
+                "priority_p_set_assoc_usage",
+            ],
+        ),
     ];
     for (name, own) in roles {
         let bytes = fs::read(artifacts::folder(Build::Plain).join(name)).expect("cargo built it");
@@ -135,7 +148,8 @@ fn dynamic(bytes: &[u8]) -> (Vec<String>, u64) {
 #[test]
 fn a_process_without_slurm_can_load_the_plugins() {
     in_own_process("a_process_without_slurm_can_load_the_plugins", Build::Plain, |plugins, _| {
-        for (name, plugin_type) in [(JOB_SUBMIT, c"job_submit/bid"), (SITE_FACTOR, c"site_factor/bid")] {
+        let types = [c"job_submit/bid", c"site_factor/bid", c"priority/bid"];
+        for (name, plugin_type) in PLUGINS.into_iter().zip(types) {
             let plugin = Library::open(&plugins.join(name), libc::RTLD_NOW | libc::RTLD_LOCAL);
             // SAFETY: arrays and a number at the symbols' own addresses, as Slurm reads them.
             unsafe {
@@ -147,7 +161,8 @@ fn a_process_without_slurm_can_load_the_plugins() {
                 );
                 assert_eq!(*plugin.address(c"plugin_version").cast::<u32>(), SLURM_VERSION_NUMBER);
             }
-            assert_eq!(plugin.call(c"init"), 0);
+            // Only the priority role needs something of Slurm's, and says so.
+            assert_eq!(plugin.call(c"init"), if name == PRIORITY { SLURM_ERROR } else { 0 });
             plugin.call(c"fini");
         }
     });
@@ -156,10 +171,10 @@ fn a_process_without_slurm_can_load_the_plugins() {
 /// Once before Slurm's library is there, once after: whichever way symbols are bound.
 #[test]
 fn the_plugins_load_lazily_and_at_once() {
-    in_own_process("the_plugins_load_lazily_and_at_once", Build::Plain, |plugins, _| {
-        Slurm::load();
+    in_own_process("the_plugins_load_lazily_and_at_once", Build::Plain, |plugins, folder| {
+        Slurm::load().read_conf(folder, Slurm::plugin_dir(), "");
         for flags in [LOADER_FLAGS, libc::RTLD_NOW | libc::RTLD_LOCAL] {
-            for name in [JOB_SUBMIT, SITE_FACTOR] {
+            for name in PLUGINS {
                 let plugin = Library::open(&plugins.join(name), flags);
                 assert_eq!(plugin.call(c"init"), 0);
                 plugin.call(c"fini");

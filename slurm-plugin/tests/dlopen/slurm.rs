@@ -72,20 +72,43 @@ pub(crate) struct Slurm {
     xstrdup: unsafe extern "C" fn(*const c_char) -> *mut c_char,
     xfree: unsafe extern "C" fn(*mut *mut c_void),
     init_job_desc: unsafe extern "C" fn(*mut job_desc_msg_t),
+    conf_init: unsafe extern "C" fn(*const c_char) -> c_int,
+}
+
+fn library() -> &'static Path {
+    LIBRARIES.iter().map(Path::new).find(|path| path.exists()).expect("Slurm is installed")
 }
 
 impl Slurm {
     pub(crate) fn load() -> Self {
-        let path = LIBRARIES.iter().map(Path::new).find(|path| path.exists());
-        let library = Library::open(path.expect("Slurm is installed"), libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        let library = Library::open(library(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
         // SAFETY: the types are those of Slurm's xstring.h, xmalloc.h and slurm.h.
         unsafe {
             Self {
                 xstrdup: library.function(c"slurm_xstrdup"),
                 xfree: library.function(c"slurm_xfree"),
                 init_job_desc: library.function(c"slurm_init_job_desc_msg"),
+                conf_init: library.function(c"slurm_conf_init"),
             }
         }
+    }
+
+    /// Slurm's own plugins.
+    pub(crate) fn plugin_dir() -> &'static Path {
+        library().parent().expect("a folder")
+    }
+
+    /// Has Slurm read a slurm.conf with this PluginDir and these further lines.
+    pub(crate) fn read_conf(self, folder: &Path, plugin_dir: &Path, lines: &str) {
+        let path = folder.join("slurm.conf");
+        let text = format!(
+            "ClusterName=test\nSlurmctldHost=localhost\nPluginDir={}\n{lines}\n",
+            plugin_dir.display()
+        );
+        std::fs::write(&path, text).expect("room for a file");
+        let path = CString::new(path.to_str().expect("a plain path")).expect("no NUL");
+        // SAFETY: the type in Slurm's read_config.h; the text outlives the call.
+        assert_eq!(unsafe { (self.conf_init)(path.as_ptr()) }, 0);
     }
 
     fn text(self, text: &str) -> *mut c_char {

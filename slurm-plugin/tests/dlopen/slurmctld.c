@@ -25,6 +25,10 @@ static slurmdb_qos_rec_t qos[JOBS_MAX];
 static size_t job_count;
 static uint32_t waiters, prio_calls, kicks, holds;
 static void (*site_factor_set)(job_record_t *);
+static uint32_t (*priority_set)(uint32_t, job_record_t *);
+/* What the stand-in of priority/multifactor was asked since the test last looked, separated by "; ". */
+static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
+static char seen[1024], seen_before[1024];
 
 struct mock_job {
 	uint32_t job_id;
@@ -75,7 +79,10 @@ void set_job_prio(job_record_t *job_ptr)
 	if (site_factor_set != NULL)
 		site_factor_set(job_ptr);
 	pthread_mutex_unlock(&context_lock);
-	job_ptr->priority = job_ptr->site_factor - NICE_OFFSET + 1000;
+	if (priority_set != NULL)
+		job_ptr->priority = priority_set(1000, job_ptr);
+	else
+		job_ptr->priority = job_ptr->site_factor - NICE_OFFSET + 1000;
 	__atomic_add_fetch(&prio_calls, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -97,6 +104,30 @@ void mock_start(void (*set)(job_record_t *))
 {
 	job_list = (List)&jobs;
 	site_factor_set = set;
+}
+
+void mock_start_priority(uint32_t (*set)(uint32_t, job_record_t *))
+{
+	job_list = (List)&jobs;
+	priority_set = set;
+}
+
+void mock_saw(const char *what)
+{
+	pthread_mutex_lock(&seen_lock);
+	if (seen[0] != '\0')
+		strncat(seen, "; ", sizeof(seen) - strlen(seen) - 1);
+	strncat(seen, what, sizeof(seen) - strlen(seen) - 1);
+	pthread_mutex_unlock(&seen_lock);
+}
+
+const char *mock_seen(void)
+{
+	pthread_mutex_lock(&seen_lock);
+	strcpy(seen_before, seen);
+	seen[0] = '\0';
+	pthread_mutex_unlock(&seen_lock);
+	return seen_before;
 }
 
 void *mock_add_job(const struct mock_job *as)

@@ -56,7 +56,7 @@ pub(crate) struct Slurmctld(Library);
 impl Slurmctld {
     /// To be called before any plugin is loaded: these bind to what is there.
     pub(crate) fn load(folder: &Path) -> Self {
-        Self(Library::open(&compile(folder), libc::RTLD_NOW | libc::RTLD_GLOBAL))
+        Self(Library::open(&compile("slurmctld", folder), libc::RTLD_NOW | libc::RTLD_GLOBAL))
     }
 
     /// Lets `set_job_prio` call the plugin, as priority/multifactor does.
@@ -64,6 +64,22 @@ impl Slurmctld {
         let set = site_factor_plugin.address(c"site_factor_p_set");
         // SAFETY: the type in slurmctld.c, but for the record's.
         unsafe { self.0.function::<extern "C" fn(*mut c_void)>(c"mock_start")(set) }
+    }
+
+    /// Lets `set_job_prio` ask the priority plugin.
+    pub(crate) fn start_with_priority(self, priority_plugin: Library) {
+        let set = priority_plugin.address(c"priority_p_set");
+        // SAFETY: the type in slurmctld.c, but for the function's.
+        unsafe { self.0.function::<extern "C" fn(*mut c_void)>(c"mock_start_priority")(set) }
+    }
+
+    /// What the stand-in of priority/multifactor was asked since the last look.
+    pub(crate) fn seen(self) -> String {
+        // SAFETY: the type in slurmctld.c; a text that lives until the next call.
+        unsafe {
+            let text = self.0.function::<extern "C" fn() -> *const c_char>(c"mock_seen")();
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
     }
 
     pub(crate) fn add(self, job: &MockJob) -> *mut c_void {
@@ -90,8 +106,9 @@ impl Slurmctld {
     }
 }
 
-fn compile(folder: &Path) -> PathBuf {
-    let output = folder.join("slurmctld.so");
+/// Compiles one of the C files beside this one into `folder`.
+pub(crate) fn compile(name: &str, folder: &Path) -> PathBuf {
+    let output = folder.join(name).with_extension("so");
     fs::write(folder.join("config.h"), "").expect("room for a file");
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let status = Command::new(compiler)
@@ -100,7 +117,7 @@ fn compile(folder: &Path) -> PathBuf {
         .arg(&output)
         .arg("-I")
         .arg(folder)
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dlopen/slurmctld.c"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dlopen").join(name).with_extension("c"))
         .status();
     assert!(status.expect("a C compiler").success());
     output

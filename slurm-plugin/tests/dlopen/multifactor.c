@@ -1,0 +1,71 @@
+/*
+ * Stands for Slurm's priority/multifactor: tells the stand-in of slurmctld what it is asked. A copy that was shut down
+ * once stays so, as with Slurm's own.
+ */
+#include <stdio.h>
+
+#include "src/slurmctld/slurmctld.h"
+#include "slurm/slurm_version.h"
+
+const char plugin_name[] = "stands for priority/multifactor";
+const char plugin_type[] = "priority/multifactor";
+const uint32_t plugin_version = SLURM_VERSION_NUMBER;
+
+extern void mock_saw(const char *what);
+extern void mock_hold_jobs(void);
+extern void mock_release_jobs(void);
+
+static bool was_shut_down;
+
+int init(void)
+{
+	mock_saw(was_shut_down ? "init after shutdown" : "init");
+	return 0;
+}
+
+int fini(void)
+{
+	was_shut_down = true;
+	mock_saw("fini");
+	return 0;
+}
+
+uint32_t priority_p_set(uint32_t last_prio, job_record_t *job_ptr)
+{
+	return job_ptr->site_factor - NICE_OFFSET + last_prio;
+}
+
+void priority_p_reconfig(bool assoc_clear)
+{
+	mock_saw(assoc_clear ? "reconfig, clearing" : "reconfig");
+}
+
+void priority_p_set_assoc_usage(const char *name)
+{
+	mock_saw(name);
+}
+
+double priority_p_calc_fs_factor(long double usage_efctv, long double shares_norm)
+{
+	return usage_efctv - shares_norm;
+}
+
+/* Waits for a lock, as Slurm's own does. */
+void *priority_p_get_priority_factors_list(void *request, uid_t uid)
+{
+	char line[32];
+
+	snprintf(line, sizeof(line), "list for %u", uid);
+	mock_saw(line);
+	mock_hold_jobs();
+	mock_release_jobs();
+	return request;
+}
+
+void priority_p_job_end(job_record_t *job_ptr)
+{
+	char line[32];
+
+	snprintf(line, sizeof(line), "end of %u", job_ptr->job_id);
+	mock_saw(line);
+}
