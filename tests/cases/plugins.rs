@@ -55,6 +55,24 @@ fn a_plugin_for_another_slurm_is_refused_by_slurmctld() {
     assert!(told.contains("22.05.9"), "{told}");
 }
 
+#[test]
+fn a_build_against_another_slurm_stops_with_one_sentence() {
+    let other = tempfile::tempdir().expect("temporary directory");
+    std::fs::write(other.path().join("META"), "  Version:\t22.05.9\n").expect("writes");
+    // The test build's own target directory: the shipped plugins are not touched.
+    let target = panicking_build().parent().expect("target directory").to_path_buf();
+    let output = std::process::Command::new(env!("CARGO"))
+        .args(["build", "--locked", "-p", "slurm-plugin", "--target-dir"])
+        .arg(&target)
+        .env("SLURM_SOURCE_DIR", other.path())
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .expect("cargo runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("is Slurm \"22.05.9\", but the installed headers are"), "{text}");
+}
+
 /// The build whose callbacks panic when asked to.
 pub(crate) fn panicking_build() -> PathBuf {
     let built = built_dir();

@@ -102,10 +102,12 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/cluster")
 }
 
-/// Port ranges go round, so that clusters of tests that run at once differ; one that is taken is skipped.
+/// Port ranges go round, from another place in each process, so that clusters of tests that run at once differ; one
+/// that is taken is skipped.
 fn next_port(first: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    first + NEXT.fetch_add(1, Ordering::Relaxed) % 100 * PORTS_EACH
+    let place = std::process::id() + u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
+    first + u16::try_from(place % 100).unwrap_or(0) * PORTS_EACH
 }
 
 impl Cluster {
