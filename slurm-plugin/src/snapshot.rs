@@ -101,6 +101,8 @@ pub struct Partition {
     /// `None`: the cluster's.
     pub over_time_limit_s: Option<u32>,
     pub exclusive: bool,
+    /// Nodes that have GPUs.
+    pub gpu_nodes: u32,
 }
 
 /// Names an association. Associations that hold in every partition have an empty one.

@@ -147,6 +147,7 @@ fn partition(row: v1::PartitionTerms) -> (String, Partition) {
         max_time_min: row.max_time_min,
         over_time_limit_s: row.over_time_limit_s,
         exclusive: row.exclusive,
+        gpu_nodes: row.gpu_nodes,
     };
     (row.name, partition)
 }

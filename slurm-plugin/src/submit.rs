@@ -138,6 +138,7 @@ impl Case<'_> {
             max_nodes: self.nodes_max(),
             exclusive: ask.exclusive || self.scope.is_exclusive,
             node_gpus_max: self.scope.node_gpus_max(),
+            nodes_usable_max: self.scope.nodes_usable_max(),
             ..ask
         }
     }

@@ -78,6 +78,12 @@ fn each_way_to_ask_has_its_answer() {
     assert_eq!(bid(&["--gpus-per-task=a100:2", "-n3", "-t60", "--comment=bid:1"]), standard("6"));
     assert_eq!(bid(&["--gpus=4", "-t60", "--comment=bid:1"]), standard("4"));
     assert_eq!(bid(&["--exclusive", "--gres=gpu:a100:1", "-t60", "--comment=bid:1"]), standard("8"));
+    // The largest shape, on the nodes that there are.
+    assert_eq!(
+        bid(&["-p", "a100", "-N1-2", "--gpus-per-node=a100:4", "-t60", "--comment=bid:1"]),
+        standard("8")
+    );
+    assert_eq!(bid(&["-p", "a100", "-n64", "--gres=gpu:a100:1", "-t60", "--comment=bid:1"]), standard("2"));
     // An array: as many tasks as may run at once.
     assert_eq!(bid(&["--array=0-9%2", "--gres=gpu:a100:1", "-t60", "--comment=bid:1"]), standard("2"));
     assert_eq!(bid(&["--array=0-9", "--gres=gpu:a100:1", "-t60", "--comment=bid:1"]), standard("10"));

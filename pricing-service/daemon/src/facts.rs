@@ -48,6 +48,17 @@ impl ClusterFacts {
         list.split(',').filter_map(|name| self.partitions.get(name))
     }
 
+    /// How many nodes of these partitions have GPUs, whatever their state.
+    pub(crate) fn gpu_nodes(&self, partitions: &[&str]) -> u32 {
+        let nodes: BTreeSet<&String> = self.pools.values().flat_map(|pool| pool.nodes.keys()).collect();
+        let inside = |node: &&&String| {
+            let holds =
+                |name: &&str| self.partitions.get(*name).is_some_and(|held| held.nodes.contains(**node));
+            partitions.iter().any(holds)
+        };
+        u32::try_from(nodes.iter().filter(inside).count()).unwrap_or(u32::MAX)
+    }
+
     /// Whether any of the partitions of a comma list holds the node.
     pub(crate) fn reaches(&self, partition_list: &str, node: &str) -> bool {
         self.partitions_of(partition_list).any(|partition| partition.nodes.contains(node))
@@ -161,6 +172,8 @@ pub(crate) struct WaitingJob {
     /// GPUs asked for by each task; `None`: any model.
     pub(crate) asked: BTreeMap<Option<String>, u64>,
     pub(crate) nodes_least: u32,
+    /// GPUs that each task may come to hold (`-N1-4`), which is what funds must cover; at least those in `asked`.
+    pub(crate) gpus_most: u64,
     /// Held, or on nodes that are still being switched on.
     pub(crate) held: bool,
     /// Slurm's reason in its own word, e.g. `Resources`.

@@ -49,6 +49,12 @@ impl<'a> Scope<'a> {
         self.pools.values().map(|pool| pool.node_gpus_max).max().unwrap_or(0)
     }
 
+    /// No more nodes than these can give GPUs; `None`: nobody knows. Overlapping partitions count a node twice.
+    pub(super) fn nodes_usable_max(&self) -> Option<u32> {
+        let nodes = |sum: u32, (_, partition): &(&str, &Partition)| sum.saturating_add(partition.gpu_nodes);
+        Some(self.partitions.iter().fold(0, nodes)).filter(|nodes| *nodes > 0)
+    }
+
     /// Whether any of the GPUs may come from a pool.
     pub(super) fn has_any(&self, gpus: &Gpus) -> bool {
         gpus.iter().any(|(model, _)| match model {

@@ -376,6 +376,23 @@ fn whole_nodes_count_with_all_their_gpus() {
     assert_eq!(told(&blind, &bare, false), "0.5 free(free) 0 unavailable");
 }
 
+#[test]
+fn a_request_holds_no_more_nodes_than_its_partitions_have() {
+    let job = job("bid:0.5");
+    let ask = Ask { num_tasks: Some(64), min_nodes: None, max_nodes: None, ..job.ask };
+    let many_tasks = Submission { ask, ..job };
+    let of_cluster = |gpu_nodes| {
+        let mut snapshot = market();
+        for partition in Arc::make_mut(&mut snapshot.partitions).values_mut() {
+            partition.gpu_nodes = gpu_nodes;
+        }
+        told(&snapshot, &many_tasks, true)
+    };
+    // 2 GPUs a node, 4 h, 0.5 SU.
+    assert_eq!(of_cluster(3), "0.5 standard(standard) 142145 vision 12");
+    assert_eq!(of_cluster(0), "0.5 standard(standard) 142145 vision 256", "nobody knows how many there are");
+}
+
 /// 2 GPUs a node, 4 h, 0.5 SU: 4 SU for each node.
 #[test]
 fn nodes_that_are_named_or_that_cpus_need_are_covered() {

@@ -41,6 +41,7 @@ pub(super) fn publication(
             max_time_min: partition.max_time_min,
             over_time_limit_s: partition.over_time_limit_s.map(|limit_s| limit_s.map_or(u32::MAX, saturated)),
             exclusive: partition.exclusive,
+            gpu_nodes: cluster.gpu_nodes(&[name.as_str()]),
         };
         rows.insert(RowKey::Partition(name.clone()), Item::Partition(row));
     }

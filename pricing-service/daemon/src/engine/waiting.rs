@@ -41,6 +41,8 @@ pub(crate) struct Waiting {
     pub(crate) tasks_at_once: u64,
     pub(crate) asked: Vec<AskedGpus>,
     pub(crate) nodes_least: u32,
+    /// What each task may come to hold, in all.
+    pub(crate) q_most: MilliGpus,
     pub(crate) horizon_s: i64,
     /// Eligible and not held.
     pub(crate) competes: bool,
@@ -166,6 +168,7 @@ fn one(order: &Order, job: &WaitingJob, facts: &Facts, terms: &Terms) -> Waiting
         tasks_at_once: job.tasks,
         asked: asked(terms, job),
         nodes_least: job.nodes_least,
+        q_most: MilliGpus::from_gpus(u32::try_from(job.gpus_most).unwrap_or(u32::MAX)),
         horizon_s: terms::horizon_s(run_limit_s),
         competes: competes(job, facts.as_of_s),
         reason: job.reason.clone(),
@@ -201,14 +204,13 @@ fn asked(terms: &Terms, job: &WaitingJob) -> Vec<AskedGpus> {
         .collect()
 }
 
-/// ⌈limit·q·h⌉ for so many tasks; the dearest amount there is where that is beyond what an amount can hold.
+/// ⌈limit·q·h⌉ for so many tasks, at the most GPUs that each may come to hold; the dearest amount there is where that is beyond what an amount can hold.
 pub(crate) fn earmark(waiting: &Waiting, tasks: u64) -> Amount {
     if waiting.tier == Tier::Free || tasks == 0 {
         return Amount::ZERO;
     }
     let too_dear = Amount::from_micros(i64::MAX);
-    let q = MilliGpus::from_milli(waiting.q_per_task()).unwrap_or_default();
-    let of_task = earmark_ceil(waiting.limit, q, waiting.horizon_s).unwrap_or(too_dear);
+    let of_task = earmark_ceil(waiting.limit, waiting.q_most, waiting.horizon_s).unwrap_or(too_dear);
     i64::try_from(tasks)
         .ok()
         .and_then(|tasks| of_task.micros().checked_mul(tasks))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use market::request::gpus_of_tres;
+use market::request::{Ask, gpus_asked, gpus_of_tres};
 use market::stamp::Stamp;
 use slurm_client::accounting::{self, RunState};
 use slurm_client::controller::{Job, JobFlag, Sharing};
@@ -21,7 +21,7 @@ pub(crate) struct Jobs {
 
 pub(crate) fn jobs(records: &[Job], cluster: &ClusterFacts) -> Jobs {
     let pool_of_node = pool_of_node(cluster);
-    let mut largest = LargestNodes { cluster, known: HashMap::new() };
+    let mut largest = LargestNodes { cluster, known: HashMap::new(), known_nodes: HashMap::new() };
     let mut jobs = Jobs::default();
     for record in records {
         let Some(identity) = identity(record, cluster) else { continue };
@@ -72,11 +72,13 @@ fn waiting(record: &Job, identity: JobIdentity, largest: &mut LargestNodes<'_>) 
         None => identity.display_id(),
     };
     let asked = asked(record, &identity, largest);
+    let gpus_least = asked.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
     WaitingJob {
         tasks,
         at_once: (record.array_max_tasks > 0).then_some(record.array_max_tasks),
         display_id,
         nodes_least: nodes_least(record, &identity, &asked, largest),
+        gpus_most: gpus_most(record, &identity, largest).max(gpus_least),
         asked,
         held: record.is_held() || is_powering_up(record),
         reason: record.state_reason_text.clone(),
@@ -107,6 +109,27 @@ fn asked(
     asked
 }
 
+/// As the plugin counted at submission: the request at its largest shape, on the nodes that there are. slurmctld's own
+/// count in the record is that of the smallest.
+fn gpus_most(record: &Job, identity: &JobIdentity, largest: &mut LargestNodes<'_>) -> u64 {
+    let stated_nodes = record.max_nodes > 0;
+    let ask = Ask {
+        tres_per_job: record.tres_per_job.as_deref(),
+        tres_per_node: record.tres_per_node.as_deref(),
+        tres_per_socket: record.tres_per_socket.as_deref(),
+        tres_per_task: record.tres_per_task.as_deref(),
+        min_nodes: stated_nodes.then_some(record.num_nodes),
+        max_nodes: stated_nodes.then_some(record.max_nodes),
+        // One for each node is what slurmctld fills in where nothing was said.
+        num_tasks: record.num_tasks.filter(|tasks| *tasks > record.num_nodes),
+        exclusive: record.sharing == Sharing::Exclusive,
+        node_gpus_max: largest.gpus(&identity.partition, None),
+        nodes_usable_max: Some(largest.nodes(&identity.partition)),
+        ..Ask::default()
+    };
+    gpus_asked(&ask).map_or(0, |gpus| gpus.total())
+}
+
 /// Slurm tells the least number of nodes that was asked for; GPUs asked for by the job as a whole (`--gpus=12`) can
 /// need more.
 fn nodes_least(
@@ -127,10 +150,11 @@ fn nodes_least(
     needed.fold(told, u32::max)
 }
 
-/// Most GPUs on one node, by partitions and model; jobs ask alike, so each answer is kept.
+/// Most GPUs on one node, by partitions and model, and how many nodes there are; jobs ask alike, so each answer is kept.
 struct LargestNodes<'a> {
     cluster: &'a ClusterFacts,
     known: HashMap<(String, Option<String>), u32>,
+    known_nodes: HashMap<String, u32>,
 }
 
 impl LargestNodes<'_> {
@@ -144,6 +168,16 @@ impl LargestNodes<'_> {
             let in_partition = nodes.filter(|(node, _)| cluster.reaches(partition_list, node));
             in_partition.map(|(_, gpus)| gpus.installed).max().unwrap_or(0)
         })
+    }
+
+    /// Nodes with GPUs in the partitions.
+    fn nodes(&mut self, partition_list: &str) -> u32 {
+        let cluster = self.cluster;
+        let count = || {
+            let names: Vec<&str> = partition_list.split(',').collect();
+            cluster.gpu_nodes(&names)
+        };
+        *self.known_nodes.entry(partition_list.to_owned()).or_insert_with(count)
     }
 }
 

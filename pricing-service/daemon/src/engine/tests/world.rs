@@ -104,6 +104,7 @@ impl Job {
             display_id: self.id.to_string(),
             asked: BTreeMap::from([(Some("a100".to_owned()), u64::from(self.gpus))]),
             nodes_least: self.gpus.div_ceil(8),
+            gpus_most: u64::from(self.gpus),
             held: false,
             reason: "Resources".into(),
         }

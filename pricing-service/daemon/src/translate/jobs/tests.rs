@@ -108,6 +108,30 @@ fn a_job_without_stamp_is_none_of_ours() {
     }
 }
 
+#[test]
+fn funds_must_cover_the_largest_shape_on_the_nodes_there_are() {
+    let most = |record: Job| one(record).waiting[0].gpus_most;
+    let per_node = |num_nodes, max_nodes, num_tasks| Job {
+        tres_req: Some(format!("gres/gpu={}", 4 * num_nodes)),
+        tres_per_node: Some("gres:gpu:4".into()),
+        num_nodes,
+        max_nodes,
+        num_tasks,
+        ..waits()
+    };
+    let nodes = u64::from(cluster().gpu_nodes(&["gpu"]));
+    assert!(nodes >= 2);
+    assert_eq!(most(per_node(1, 0, Some(1))), 4);
+    assert_eq!(most(per_node(1, 2, Some(1))), 8, "-N1-2");
+    assert_eq!(most(per_node(1, 400, None)), 4 * nodes, "-N1-400");
+    assert_eq!(most(per_node(1, 0, Some(64))), 4 * nodes, "-n64");
+    assert_eq!(
+        most(Job { tres_req: Some("gres/gpu=12".into()), ..waits() }),
+        12,
+        "what slurmctld counts at least"
+    );
+}
+
 fn accounted(state: RunState, submit_s: i64, start_s: i64, end_s: i64) -> accounting::Run {
     accounting::Run {
         job_id: 7,
