@@ -13,7 +13,7 @@ use slurm_client::accounting::{Connection, Run as AccountedRun, Runs};
 
 use crate::clock::now_s;
 use crate::controller::ClusterName;
-use crate::engine::{EndTold, Event, Gap};
+use crate::engine::{EndTold, Event, Gap, RunKey};
 use crate::facts::{Ending, Run};
 use crate::model::SegmentRow;
 use crate::patience::{Patience, Wish};
@@ -59,6 +59,8 @@ pub(crate) struct AccountingFound {
     pub(crate) runs: Vec<Run>,
     /// Of the jobs that were looked up, with a stamp or without.
     pub(crate) endings: Vec<Ending>,
+    /// Job id and start of every run that slurmdbd has of those jobs, ended or not.
+    pub(crate) starts: BTreeSet<RunKey>,
     pub(crate) gap_searched: Option<Gap>,
     pub(crate) receipts_read_back: Vec<SegmentRow>,
 }
@@ -163,6 +165,8 @@ fn do_work(
         let records = connection.runs_of(job_ids, Runs::All)?;
         found.runs.extend(records.iter().filter_map(run));
         found.endings.extend(records.iter().filter_map(translate::ending));
+        let start = |record: &AccountedRun| Some((record.job_id, record.segment_start_s()?));
+        found.starts.extend(records.iter().filter_map(start));
         patience.tried(job_ids.iter().copied().map(Wish::Lookup), Instant::now());
     }
     if let Some(gap) = work.gap {

@@ -26,7 +26,8 @@ use tokio::sync::watch;
 pub(crate) use self::gap::Gap;
 use self::gap::Seen;
 use self::inbox::Inbox;
-use self::pass::{BookingError, Pass, PassError, RECENT_S, RunKey, waiting_by_uuid};
+pub(crate) use self::pass::RunKey;
+use self::pass::{BookingError, Pass, PassError, RECENT_S, waiting_by_uuid};
 use self::terms::Terms;
 use self::waiting::Waiting;
 use crate::accounting::{AccountingFound, AccountingWork, ReceiptDue, WorkBoard};
@@ -104,6 +105,8 @@ pub(crate) struct Engine {
 struct Accounted {
     runs: Vec<Run>,
     endings: Vec<Ending>,
+    /// Of every run that slurmdbd has of the jobs that were looked up.
+    starts: BTreeSet<RunKey>,
 }
 
 impl Engine {
@@ -177,9 +180,10 @@ impl Engine {
             self.note_trouble(&error);
             return;
         }
-        let news = !found.runs.is_empty() || !found.endings.is_empty();
+        let news = !found.runs.is_empty() || !found.endings.is_empty() || !found.starts.is_empty();
         self.accounted.runs.extend(found.runs);
         self.accounted.endings.extend(found.endings);
+        self.accounted.starts.extend(found.starts);
         // What was found in a gap is booked before the gap is closed; the other way round a crash would lose it.
         let booked = !news || self.pass();
         if booked
@@ -265,6 +269,9 @@ impl Engine {
             began_s: self.began_s,
         };
         book_runs(&mut pass, facts, accounted, &self.left_out)?;
+        if facts.accounting_queue_is_empty {
+            return_unrecorded(&mut pass, facts, &accounted.starts)?;
+        }
         for job in &facts.waiting {
             pass.refresh_waiting(&job.identity)?;
         }
@@ -331,6 +338,26 @@ impl Engine {
             pool_of_node: crate::translate::pool_of_node(&facts.cluster),
         });
     }
+}
+
+/// slurmctld that is killed within seconds of a start forgets it and starts the job again; slurmdbd then writes the
+/// later start over the earlier one. Of the first run no record is left, and what Slurm does not account for costs
+/// nothing: its escrow goes back.
+fn return_unrecorded(pass: &mut Pass<'_>, facts: &Facts, starts: &BTreeSet<RunKey>) -> Result<(), PassError> {
+    let shown: BTreeSet<RunKey> = facts.runs.iter().map(Run::key).collect();
+    let is_overwritten = |key: &RunKey| {
+        let (job_id, start_s) = *key;
+        let later = starts.range((job_id, start_s)..=(job_id, i64::MAX)).next();
+        later.is_some_and(|later| later != key) && !shown.contains(key)
+    };
+    let open = pass.book.segments.values().filter(|segment| segment.settled.is_none());
+    let keys = open.map(|segment| (segment.job_id, segment.start_s));
+    let overwritten: Vec<RunKey> = keys.filter(is_overwritten).collect();
+    for key in overwritten {
+        tracing::warn!("job {}: Slurm has no record of its run from {} on; it costs nothing", key.0, key.1);
+        pass.settle_unrecorded(key).map_err(|error| error.of_run(key))?;
+    }
+    Ok(())
 }
 
 /// Refunds first, so that they can pay for what starts; then starts, which precede renewals: a renewal must not take

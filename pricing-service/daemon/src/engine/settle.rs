@@ -6,7 +6,7 @@ use market::metering::charge_floor;
 use market::order::Tier;
 use market::stamp::Receipt;
 
-use super::pass::{BookingError, Pass};
+use super::pass::{BookingError, Pass, RunKey};
 use crate::facts::Ending;
 use crate::model::{Segment, SegmentRow, Settled};
 
@@ -17,6 +17,17 @@ impl Pass<'_> {
             Some(row) => self.settle(row, ending.end_s, ending.suspended_s),
             None => Ok(()),
         }
+    }
+
+    /// Ends a run that Slurm has no record of: nothing is charged, and there is nowhere to write a receipt.
+    pub(crate) fn settle_unrecorded(&mut self, run: RunKey) -> Result<(), BookingError> {
+        let Some(row) = self.book.segment_by_run.get(&run).copied() else { return Ok(()) };
+        self.settle(row, run.1, 0)?;
+        self.tx.receipt_read_back(row, self.as_of_s)?;
+        if let Some(segment) = self.book.segments.get_mut(&row) {
+            segment.receipt_outstanding = None;
+        }
+        Ok(())
     }
 
     /// Charges a run by Slurm's record, gives the rest of its escrow back and writes its receipt.

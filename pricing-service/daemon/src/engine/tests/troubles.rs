@@ -138,6 +138,33 @@ fn a_run_whose_stamp_was_overwritten_is_settled_all_the_same() {
 }
 
 #[test]
+fn a_run_that_slurm_forgot_and_wrote_over_costs_nothing() {
+    let mut world = World::with_funds("100", "0.5");
+    world.submit(job(1, "vision", "3.5", 8));
+    world.set(1, started_at(20));
+    world.read_at(21);
+    // slurmctld was killed, forgot the start and made it again.
+    world.set(1, started_at(25));
+    world.read_at(26);
+    assert_eq!(world.escrow("vision"), su("5"));
+    let told = |starts: &[i64]| AccountingFound {
+        starts: starts.iter().map(|s| (1, BEGAN_S + s)).collect(),
+        ..AccountingFound::default()
+    };
+    world.account_for(told(&[20, 25]));
+    world.account_for(told(&[10]));
+    assert_eq!(world.escrow("vision"), su("5"), "a record of it, or none of a later run");
+    world.account_for(told(&[25]));
+    assert_eq!((world.escrow("vision"), world.charged()), (su("2.5"), su("0")));
+    world.set(1, ended_at(25, 925));
+    world.read_at(930);
+    assert_eq!((world.escrow("vision"), world.charged()), (su("0"), su("0.625")));
+    let outstanding =
+        world.engine.book.segments.values().filter(|segment| segment.receipt_outstanding.is_some());
+    assert_eq!(outstanding.count(), 1, "only the run with a record gets a receipt");
+}
+
+#[test]
 fn whoever_asked_and_went_is_not_answered() {
     let world = World::new();
     let (events, inbox) = channel();
