@@ -20,6 +20,9 @@ use crate::translate;
 const READS_APART: Duration = Duration::from_millis(300);
 /// A slurmctld with many jobs takes long to tell of them: it gets this many times as long for its own work.
 const REST_FOR_EACH_READ: u32 = 2;
+/// And so many times as long before a hint has it read sooner than it is due: in a flood of submissions, each read
+/// tells of all jobs again.
+const REST_BEFORE_HINTED_READ: u32 = 50;
 /// Configuration and associations change seldom.
 const CLUSTER_READ_EVERY: Duration = Duration::from_secs(5);
 
@@ -107,10 +110,12 @@ impl ControllerThread {
     fn run(&mut self, requests: &Receiver<Request>, poll: Duration) {
         loop {
             let began = Instant::now();
-            let mut rest = READS_APART;
+            let (mut rest, mut rest_if_hinted) = (READS_APART, READS_APART);
             match self.read() {
                 Ok(Some(read)) => {
-                    rest = rest.max(began.elapsed() * REST_FOR_EACH_READ);
+                    let took = began.elapsed();
+                    rest = rest.max(took * REST_FOR_EACH_READ);
+                    rest_if_hinted = rest.max(took * REST_BEFORE_HINTED_READ);
                     self.note_outage(None);
                     self.write_stamps(&read);
                     if self.events.send(Event::Facts(Box::new(read.facts))).is_err() {
@@ -121,15 +126,16 @@ impl ControllerThread {
                 Ok(None) => self.note_outage(None),
                 Err(error) => self.note_outage(Some(&error)),
             }
-            if !self.wait(requests, Instant::now() + rest, began + poll) {
+            let now = Instant::now();
+            let due = (began + poll).max(now + rest);
+            if !self.wait(requests, (now + rest_if_hinted).min(due), due) {
                 return;
             }
         }
     }
 
-    /// Until the next read is due, or a request wants it sooner, but at least to `soonest`.
-    fn wait(&mut self, requests: &Receiver<Request>, soonest: Instant, due: Instant) -> bool {
-        let mut due = due.max(soonest);
+    /// Until the next read is due, or a request wants it sooner, but at least to `soonest`, which is no later.
+    fn wait(&mut self, requests: &Receiver<Request>, soonest: Instant, mut due: Instant) -> bool {
         loop {
             let left = due.saturating_duration_since(Instant::now());
             match requests.recv_timeout(left) {
