@@ -22,13 +22,8 @@ pub(crate) fn partition(number: u32) -> String {
 }
 
 pub(crate) fn rows() -> Vec<Item> {
-    let settings = v1::Settings {
-        stale_after_ms: 60_000,
-        standard_qos: "standard".into(),
-        free_qos: "free".into(),
-        over_time_limit_s: Some(0),
-        ..v1::Settings::default()
-    };
+    let settings =
+        v1::Settings { stale_after_ms: 60_000, over_time_limit_s: Some(0), ..v1::Settings::default() };
     let users = (0..USERS).flat_map(|number| {
         let uid = FIRST_UID + number;
         let user = v1::UserTerms { uid, name: format!("user{number:04}"), default_account: account(number) };

@@ -1,12 +1,10 @@
 # shellcheck shell=bash
 # The cluster's accounts, users and QOS in slurmdbd. slurmctld refuses to start for the first time before this is done.
 
-# name, priority, the QOS that it may preempt
-readonly QOS_TABLE=(
-    'standard 10 free'
-    'free      0 -'
-)
-readonly ALLOWED_QOS=normal,standard,free # of every association, the first by default
+mapfile -t QOS_TABLE < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$(dirname "${BASH_SOURCE[0]}")/../qos.table")
+readonly QOS_TABLE
+ALLOWED_QOS=$(printf '%s,' normal "${QOS_TABLE[@]%% *}") # of every association, the first by default
+readonly ALLOWED_QOS=${ALLOWED_QOS%,}
 
 # Each request to slurmdbd takes some 40 ms (its answers meet a delayed acknowledgement), so there are few: one file is
 # loaded rather than each account and user added. Loading it again adds only what is new.
@@ -21,15 +19,35 @@ set_up_accounting() {
 }
 
 add_qos() {
-    local line qos priority preempts names
-    printf -v names '%s,' "${QOS_TABLE[@]%% *}"
-    accounting add qos "${names%,}"
+    local line qos priority preempts settings
+    local -a more
+    accounting add qos "${ALLOWED_QOS#*,}"
     for line in "${QOS_TABLE[@]}"; do
-        read -r qos priority preempts <<<"$line"
-        if [ "$preempts" = - ]; then preempts=; fi
-        if [ "$priority" -ne 0 ] || [ -n "$preempts" ]; then
-            accounting modify qos "$qos" set "priority=$priority" ${preempts:+"preempt=$preempts"}
-        fi
+        read -r qos priority preempts settings <<<"$line"
+        read -r -a more <<<"$(settings_by_tres no "$settings")"
+        if [ "$preempts" != - ]; then more+=("preempt=$preempts"); fi
+        accounting modify qos "$qos" set "priority=$priority" "${more[@]}"
+    done
+}
+
+# slurmdbd knows GPUs as a TRES only after slurmctld has told it of AccountingStorageTRES.
+limit_qos() {
+    local line qos settings done_file="$dir/etc/limits.done"
+    local -a more
+    if [ -e "$done_file" ]; then return 0; fi
+    for line in "${QOS_TABLE[@]}"; do
+        read -r qos _ _ settings <<<"$line"
+        read -r -a more <<<"$(settings_by_tres yes "$settings")"
+        if [ "${#more[@]}" -gt 0 ]; then accounting modify qos "$qos" set "${more[@]}"; fi
+    done
+    touch "$done_file"
+}
+
+# Those of the settings that name a GRES (yes), or the others (no).
+settings_by_tres() {
+    local setting
+    for setting in $2; do
+        if [[ $setting == *gres/* ]]; then [ "$1" = no ] || printf '%s ' "$setting"; else [ "$1" = yes ] || printf '%s ' "$setting"; fi
     done
 }
 

@@ -150,6 +150,8 @@ SchedulerParameters=bf_continue
 AccountingStorageEnforce=associations,limits,qos
 AccountingStorageTRES=gres/gpu,gres/gpu:a100,gres/gpu:h100
 AccountingStoreFlags=job_comment
+PreemptType=preempt/qos
+PreemptMode=REQUEUE
 END
 }
 
@@ -207,6 +209,8 @@ AccountingStoragePass=$dir/run/munge.socket
 AccountingStorageTRES=gres/gpu,gres/gpu:a100,gres/gpu:h100
 AccountingStorageEnforce=associations,limits,qos
 AccountingStoreFlags=job_comment
+PreemptType=preempt/qos
+PreemptMode=REQUEUE
 
 GresTypes=gpu
 NodeName=DEFAULT Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 State=UNKNOWN

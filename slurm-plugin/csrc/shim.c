@@ -71,6 +71,11 @@ const char *bid_site_factor_plugin(void)
 	return &slurm_conf != NULL ? slurm_conf.site_factor_plugin : NULL;
 }
 
+int bid_requeues_by_default(void)
+{
+	return &slurm_conf == NULL || slurm_conf.job_requeue != 0;
+}
+
 void bid_log_info(const char *line)
 {
 	if (slurm_info != NULL)

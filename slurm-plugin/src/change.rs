@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use market::bid::{self, Bid};
+use market::bid;
 use market::request::gpus_of_request;
 use market::stamp::Stamp;
 use market_api::config::{ArrayEarmark, NoBid};
@@ -58,7 +58,7 @@ pub(crate) fn judge(snapshot: &Snapshot, job: &JobRecord<'_>, change: &Change<'_
     let judged = Judged { snapshot, job, change };
     match of_record {
         Some(of_record) => {
-            judged.check_comment(Some(of_record.limit))?;
+            judged.check_comment(Some(&of_record))?;
             if change.by_operator { Ok(()) } else { judged.check_terms() }
         }
         None if change.by_operator => Ok(()),
@@ -83,7 +83,7 @@ struct Judged<'a> {
 impl Judged<'_> {
     /// A comment may be changed at will, but a token in it moves nothing: one that says something new is refused, so
     /// that nobody believes it did.
-    fn check_comment(&self, of_record: Option<market::amount::Price>) -> Result<(), Refusal> {
+    fn check_comment(&self, of_record: Option<&Stamp>) -> Result<(), Refusal> {
         let Some(comment) = self.change.comment.filter(|comment| Some(*comment) != self.job.comment) else {
             return Ok(());
         };
@@ -93,7 +93,9 @@ impl Judged<'_> {
             Err(error) => return Err(self.refuse(ESLURM_ACCESS_DENIED, &error.to_string())),
         };
         let present = self.job.comment.and_then(|comment| bid::find_bytes(comment).ok().flatten());
-        if present == Some(new) || of_record.map(|limit| Bid { limit }) == Some(new) {
+        if present == Some(new)
+            || of_record.is_some_and(|record| record.limit == new.limit && record.tier == new.tier())
+        {
             return Ok(());
         }
         let job_id = self.job.array_job_id.unwrap_or(self.job.job_id);

@@ -53,6 +53,7 @@ unsafe extern "C" {
     safe fn bid_inside_slurmctld() -> c_int;
     safe fn bid_slurm_conf_path() -> *const c_char;
     safe fn bid_site_factor_plugin() -> *const c_char;
+    safe fn bid_requeues_by_default() -> c_int;
     safe fn bid_slurmctld_shuts_down() -> c_int;
     fn bid_log_info(line: *const c_char);
     fn bid_log_error(line: *const c_char);
@@ -95,6 +96,11 @@ pub(crate) fn site_factor_plugin() -> Option<String> {
 }
 
 /// One line in slurmctld's log.
+/// Slurm's JobRequeue.
+pub(crate) fn requeues_by_default() -> bool {
+    bid_requeues_by_default() != 0
+}
+
 pub(crate) fn log_info(line: &str) {
     let line = c_text(line);
     // SAFETY: the text is NUL-terminated and outlives the call.

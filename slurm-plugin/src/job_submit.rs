@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
 
-use market::stamp::Stamp;
+use market::stamp::{CheckpointSignal, Stamp};
 use market_api::v1::{self, hint};
-use slurm_sys::{CRON_JOB, INFINITE, NO_VAL, NO_VAL16, SLURM_SUCCESS, job_desc_msg_t};
+use slurm_sys::{CRON_JOB, INFINITE, KILL_JOB_BATCH, NO_VAL, NO_VAL16, SLURM_SUCCESS, job_desc_msg_t};
 use uuid::Uuid;
 
 use crate::change::{self, Change};
@@ -67,6 +67,10 @@ pub unsafe fn job_submit(job_desc: *mut job_desc_msg_t, err_msg: *mut *mut c_cha
             Outcome::Accepted(accepted, uuid) => {
                 // SAFETY: as above; the decision borrows nothing from the descriptor.
                 unsafe { apply(job_desc, &accepted, uuid) };
+                if let Some(notice) = accepted.notice {
+                    // SAFETY: as the caller promises.
+                    unsafe { tell(err_msg, notice) };
+                }
                 let submitted = v1::Submitted { uuid: uuid.to_string() };
                 ROLE.hint(v1::Hint { hint: Some(hint::Hint::Submitted(submitted)) });
                 SLURM_SUCCESS
@@ -152,7 +156,13 @@ unsafe fn decide_on(picture: &Picture, job_desc: &job_desc_msg_t) -> Outcome {
 /// The descriptor's texts are of Slurm's allocator, which [`host::has_xmalloc`] has found.
 unsafe fn apply(job_desc: &mut job_desc_msg_t, accepted: &Accepted, uuid: Uuid) {
     let Accepted { limit, tier, unavailable, qos, factor, .. } = accepted;
-    let stamp = Stamp { uuid: uuid.to_string(), limit: *limit, tier: *tier, unavailable: *unavailable };
+    let stamp = Stamp {
+        uuid: uuid.to_string(),
+        limit: *limit,
+        tier: *tier,
+        signal: signal(job_desc),
+        unavailable: *unavailable,
+    };
     // SAFETY: a text of the descriptor.
     let has_text = unsafe { host::bytes(job_desc.admin_comment) }.is_some_and(|text| !text.is_empty());
     let separator = if has_text { "; " } else { "" };
@@ -162,6 +172,16 @@ unsafe fn apply(job_desc: &mut job_desc_msg_t, accepted: &Accepted, uuid: Uuid) 
         host::append(&raw mut job_desc.admin_comment, &format!("{separator}{stamp}"));
     }
     job_desc.site_factor = site_factor(*factor);
+}
+
+/// `--signal`, as the user gave it.
+fn signal(job_desc: &job_desc_msg_t) -> Option<CheckpointSignal> {
+    let given = |value: u16| (value != 0 && value != NO_VAL16).then_some(value);
+    Some(CheckpointSignal {
+        number: given(job_desc.warn_signal)?,
+        batch_only: u32::from(job_desc.warn_flags) & KILL_JOB_BATCH != 0,
+        lead_s: given(job_desc.warn_time).unwrap_or(0),
+    })
 }
 
 /// Adds a line to what the user will read.
@@ -224,6 +244,8 @@ impl<'a> Texts<'a> {
 
     fn submission(&'a self, job_desc: &job_desc_msg_t) -> Submission<'a> {
         let is_scrontab = job_desc.bitflags & u64::from(CRON_JOB) != 0;
+        let may_requeue =
+            given16(job_desc.requeue).map_or_else(host::requeues_by_default, |given| given != 0);
         Submission {
             uid: job_desc.user_id,
             comment: self.comment,
@@ -241,6 +263,8 @@ impl<'a> Texts<'a> {
             // slurmctld leaves the offset of scrontab jobs at 0.
             is_het_component: job_desc.het_job_offset != NO_VAL && !is_scrontab,
             is_scrontab,
+            can_be_requeued: !job_desc.script.is_null() && may_requeue,
+            is_interactive: job_desc.script.is_null(),
             req_nodes: self.req_nodes.clone(),
             min_cpus: given(job_desc.min_cpus),
             cpus_per_task: given16(job_desc.cpus_per_task),

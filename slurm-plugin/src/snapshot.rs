@@ -7,7 +7,7 @@ use std::time::Duration;
 use market::amount::Price;
 use market::order::FactorScale;
 use market::pool::PoolParams;
-use market_api::config::{ArrayEarmark, Config, NoBid, WhenUnavailable};
+use market_api::config::{ArrayEarmark, Config, NoBid, TierQos, WhenUnavailable};
 use market_api::v1;
 
 use crate::funds::FreeByAccount;
@@ -20,8 +20,9 @@ pub struct Settings {
     pub array_earmark: ArrayEarmark,
     /// Silence of the daemon from which on it counts as gone.
     pub stale_after: Duration,
-    pub standard_qos: String,
-    pub free_qos: String,
+    /// The limit of jobs without a bid, where the site chose one.
+    pub default_bid: Option<Price>,
+    pub qos: TierQos,
     pub factor: FactorScale,
     /// Slurm's OverTimeLimit in seconds, for partitions without their own; `None`: unlimited.
     pub over_time_limit_s: Option<i64>,
@@ -35,8 +36,8 @@ impl Settings {
             no_bid: config.no_bid,
             array_earmark: config.array_earmark,
             stale_after: config.stale_after(),
-            standard_qos: config.tiers.standard.clone(),
-            free_qos: config.tiers.free.clone(),
+            default_bid: config.default_bid,
+            qos: config.tiers.clone(),
             factor: FactorScale { per_doubling: config.factor.per_doubling, step: config.factor.step },
             over_time_limit_s: Some(0),
         }
@@ -56,7 +57,11 @@ impl Settings {
                 v1::NoBid::Unchanged => NoBid::Unchanged,
                 v1::NoBid::Free => NoBid::Free,
                 v1::NoBid::Reject => NoBid::Reject,
+                v1::NoBid::DefaultBid => NoBid::DefaultBid,
             },
+            default_bid: Price::from_micros(said.default_bid_usu)
+                .filter(|price| *price > Price::ZERO)
+                .or(file.default_bid),
             array_earmark: match said.array_earmark() {
                 v1::ArrayEarmark::Unspecified => file.array_earmark,
                 v1::ArrayEarmark::AtOnce => ArrayEarmark::AtOnce,
@@ -66,14 +71,23 @@ impl Settings {
                 0 => file.stale_after,
                 ms => Duration::from_millis(ms.into()),
             },
-            standard_qos: or_else(&said.standard_qos, &file.standard_qos),
-            free_qos: or_else(&said.free_qos, &file.free_qos),
+            qos: said.tier_qos.as_ref().map_or_else(|| file.qos.clone(), |said| qos(said, &file.qos)),
             factor: match (said.factor_per_doubling, said.factor_step) {
                 (0, _) | (_, 0) => file.factor,
                 (per_doubling, step) => FactorScale { per_doubling, step },
             },
             over_time_limit_s: said.over_time_limit_s.map(i64::from),
         }
+    }
+}
+
+fn qos(said: &v1::TierQos, file: &TierQos) -> TierQos {
+    TierQos {
+        urgent: or_else(&said.urgent, &file.urgent),
+        standard: or_else(&said.standard, &file.standard),
+        spot: or_else(&said.spot, &file.spot),
+        free: or_else(&said.free, &file.free),
+        parked: or_else(&said.parked, &file.parked),
     }
 }
 
@@ -165,10 +179,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether a QOS stands for a tier. Slurm's QOS names are lower case, whatever the user typed.
+    /// Whether a QOS is one of the market's.
     pub fn is_market_qos(&self, qos: &str) -> bool {
-        [&self.settings.standard_qos, &self.settings.free_qos]
-            .iter()
-            .any(|market| market.eq_ignore_ascii_case(qos))
+        self.settings.qos.is_market(qos)
     }
 }

@@ -25,6 +25,9 @@ pub use worst_case::{Walltime, WorstCase};
 use crate::snapshot::Snapshot;
 use scope::Scope;
 
+/// The longest time limit of a free job that cannot be requeued. (design "Tiers")
+const FREE_UNREQUEUED_S: i64 = 3_600;
+
 /// What job_submit reads of a job request.
 #[derive(Debug, Clone, Default)]
 pub struct Submission<'a> {
@@ -40,6 +43,10 @@ pub struct Submission<'a> {
     pub array: Option<Cow<'a, str>>,
     pub is_het_component: bool,
     pub is_scrontab: bool,
+    /// Batch jobs that Slurm may requeue; all others are cancelled when they must give way.
+    pub can_be_requeued: bool,
+    /// Comes from salloc or srun.
+    pub is_interactive: bool,
     /// The nodes that it must have, as a host list.
     pub req_nodes: Option<Cow<'a, str>>,
     pub min_cpus: Option<u32>,
@@ -69,6 +76,8 @@ pub struct Accepted {
     pub factor: u32,
     /// To be covered by funds before the job is accepted.
     pub worst_case: Option<WorstCase>,
+    /// What the user is told though the job is accepted; starts with `bid: `.
+    pub notice: Option<&'static str>,
 }
 
 /// Decides on one submission. `is_available`: the snapshot is the daemon's and fresh.
@@ -93,7 +102,7 @@ impl Case<'_> {
         let bid = self.bid()?;
         let gpus = gpus_asked(&self.ask());
         let Some(bid) = bid else {
-            return self.without_bid(gpus);
+            return self.without_bid(gpus, is_available);
         };
         if bid.is_free() {
             let takes_gpus = self.may_take_gpus(&gpus);
@@ -103,17 +112,35 @@ impl Case<'_> {
         if gpus.is_empty() && !self.takes_unknown_nodes() {
             return Ok(None);
         }
+        self.with_bid(bid, &format!("bid:{bid}"), &gpus, is_available).map(Some)
+    }
+
+    /// `what` is what stands against an explicit `--qos` of another kind.
+    fn with_bid(&self, bid: Bid, what: &str, gpus: &Gpus, is_available: bool) -> Result<Accepted, Refusal> {
         if self.submission.is_het_component {
             return Err(Refusal::het_job());
         }
         if self.submission.is_scrontab {
             return Err(Refusal::scrontab());
         }
-        if is_available {
-            self.standard(bid, &gpus).map(Some)
-        } else {
-            self.while_unavailable(bid, &gpus).map(Some)
+        if !is_available {
+            return self.while_unavailable(bid, what, gpus);
         }
+        let tier = self.tier(bid, what)?;
+        let account = self.account()?;
+        let factor = self.factor(bid, tier, gpus)?;
+        let worst_case = self.worst_case(bid, gpus, account)?;
+        Ok(self.paid(bid, tier, factor, Some(worst_case)))
+    }
+
+    /// The tier that the bid names, else that of an explicit `--qos`: two that differ say two things at once.
+    fn tier(&self, bid: Bid, what: &str) -> Result<Tier, Refusal> {
+        let Some(given) = self.given_qos() else { return Ok(bid.tier()) };
+        let qos = &self.snapshot.settings.qos;
+        let of_qos = qos.tier_of(given).filter(|tier| tier.is_paid());
+        of_qos
+            .filter(|tier| bid.asked_tier.is_none_or(|asked| asked == *tier))
+            .ok_or_else(|| Refusal::qos_against_bid(given, what, qos.of(bid.tier())))
     }
 
     /// The comment's token, else `SBATCH_BID`.
@@ -153,9 +180,13 @@ impl Case<'_> {
         gpus.as_ref().map_or(true, |gpus| !gpus.is_empty()) || self.takes_unknown_nodes()
     }
 
-    fn without_bid(&self, gpus: Result<Gpus, GresError>) -> Result<Option<Accepted>, Refusal> {
-        let takes_from_pool = match gpus {
-            Ok(gpus) => self.scope.has_any(&gpus),
+    fn without_bid(
+        &self,
+        gpus: Result<Gpus, GresError>,
+        is_available: bool,
+    ) -> Result<Option<Accepted>, Refusal> {
+        let takes_from_pool = match &gpus {
+            Ok(gpus) => self.scope.has_any(gpus),
             Err(GresError::PartOfGpu { .. }) => !self.scope.pools.is_empty(),
             // For Slurm to judge.
             Err(GresError::Malformed { .. }) => false,
@@ -163,10 +194,17 @@ impl Case<'_> {
         if !takes_from_pool {
             return Ok(None);
         }
-        match self.snapshot.settings.no_bid {
-            NoBid::Reject => Err(Refusal::no_bid()),
-            NoBid::Free => self.free_tier_asked("no bid").map(Some),
-            NoBid::Unchanged => match self.qos_to_be() {
+        let settings = &self.snapshot.settings;
+        match (settings.no_bid, settings.default_bid) {
+            (NoBid::Reject, _) | (NoBid::DefaultBid, None) => Err(Refusal::no_bid()),
+            (NoBid::DefaultBid, Some(limit)) => {
+                let gpus = gpus.map_err(Refusal::gres)?;
+                let bid = Bid { limit, asked_tier: None };
+                self.with_bid(bid, &format!("no bid, which counts as bid:{bid} here"), &gpus, is_available)
+                    .map(Some)
+            }
+            (NoBid::Free, _) => self.free_tier_asked("no bid").map(Some),
+            (NoBid::Unchanged, _) => match self.qos_to_be() {
                 Some(qos) if self.snapshot.is_market_qos(qos) => Err(Refusal::market_qos_without_bid(qos)),
                 _ => Ok(None),
             },
@@ -184,76 +222,82 @@ impl Case<'_> {
 
     /// `what` is what stands against an explicit `--qos` of another kind.
     fn free_tier_asked(&self, what: &'static str) -> Result<Accepted, Refusal> {
-        self.check_qos(Tier::Free, what)?;
-        Ok(self.free_tier(Price::ZERO, false))
+        let of_tier = self.snapshot.settings.qos.of(Tier::Free);
+        if let Some(given) = self.given_qos().filter(|given| !given.eq_ignore_ascii_case(of_tier)) {
+            return Err(Refusal::qos_against_bid(given, what, of_tier));
+        }
+        // Free jobs make room for every paid one: what cannot be requeued must end soon by itself.
+        if !self.submission.can_be_requeued
+            && self.longest_s().is_none_or(|limit_s| limit_s > FREE_UNREQUEUED_S)
+        {
+            return Err(Refusal::free_too_long());
+        }
+        Ok(self.free_tier(Price::ZERO))
     }
 
-    fn free_tier(&self, limit: Price, unavailable: bool) -> Accepted {
-        let qos = self.snapshot.settings.free_qos.clone();
-        Accepted { limit, tier: Tier::Free, unavailable, qos, factor: 0, worst_case: None }
-    }
-
-    /// An explicit `--qos` must be that of the tier: anything else says two things at once.
-    fn check_qos(&self, tier: Tier, what: &str) -> Result<(), Refusal> {
-        let Some(given) = self.given_qos() else { return Ok(()) };
-        let settings = &self.snapshot.settings;
-        let of_tier = match tier {
-            Tier::Standard => &settings.standard_qos,
-            Tier::Free => &settings.free_qos,
-        };
-        if given.eq_ignore_ascii_case(of_tier) {
-            Ok(())
-        } else {
-            Err(Refusal::qos_against_bid(given, what, of_tier))
+    fn free_tier(&self, limit: Price) -> Accepted {
+        Accepted {
+            limit,
+            tier: Tier::Free,
+            unavailable: false,
+            qos: self.snapshot.settings.qos.of(Tier::Free).to_owned(),
+            factor: 0,
+            worst_case: None,
+            notice: None,
         }
     }
 
-    fn standard(&self, bid: Bid, gpus: &Gpus) -> Result<Accepted, Refusal> {
-        self.check_qos(Tier::Standard, &format!("bid:{bid}"))?;
-        let account = self.account()?;
-        let factor = self.factor(bid, gpus)?;
-        let worst_case = self.worst_case(bid, gpus, account)?;
-        Ok(self.standard_tier(bid, false, factor, Some(worst_case)))
+    fn paid(&self, bid: Bid, tier: Tier, factor: u32, worst_case: Option<WorstCase>) -> Accepted {
+        Accepted {
+            limit: bid.limit,
+            tier,
+            unavailable: false,
+            qos: self.snapshot.settings.qos.of(tier).to_owned(),
+            factor,
+            worst_case,
+            notice: self.spot_notice().filter(|_| tier == Tier::Spot),
+        }
     }
 
-    fn standard_tier(
-        &self,
-        bid: Bid,
-        unavailable: bool,
-        factor: u32,
-        worst_case: Option<WorstCase>,
-    ) -> Accepted {
-        let qos = self.snapshot.settings.standard_qos.clone();
-        Accepted { limit: bid.limit, tier: Tier::Standard, unavailable, qos, factor, worst_case }
+    /// What happens to an outbid job that cannot be requeued.
+    fn spot_notice(&self) -> Option<&'static str> {
+        match (self.submission.can_be_requeued, self.submission.is_interactive) {
+            (true, _) => None,
+            (false, true) => Some(
+                "bid: a spot job can be outbid while it runs; one of salloc or srun is then cancelled, not requeued",
+            ),
+            (false, false) => {
+                Some("bid: a spot job can be outbid while it runs; without --requeue it is then cancelled")
+            }
+        }
     }
 
     /// Prices may be old or missing here: only what the site chose for this case counts.
-    fn while_unavailable(&self, bid: Bid, gpus: &Gpus) -> Result<Accepted, Refusal> {
-        match self.snapshot.settings.when_unavailable {
-            WhenUnavailable::Reject => Err(Refusal::unavailable()),
+    fn while_unavailable(&self, bid: Bid, what: &str, gpus: &Gpus) -> Result<Accepted, Refusal> {
+        let settings = &self.snapshot.settings;
+        let accepted = match settings.when_unavailable {
+            WhenUnavailable::Reject => return Err(Refusal::unavailable()),
             WhenUnavailable::Free => {
-                // The user asked for the standard tier: either market QOS says nothing against it.
-                match self.given_qos() {
-                    Some(qos) if !self.snapshot.is_market_qos(qos) => {
-                        let of_tier = &self.snapshot.settings.standard_qos;
-                        Err(Refusal::qos_against_bid(qos, &format!("bid:{bid}"), of_tier))
-                    }
-                    _ => Ok(self.free_tier(bid.limit, true)),
+                // It becomes free whatever paid tier the user asked for; only another QOS speaks against it.
+                if self.given_qos().is_some_and(|given| settings.qos.tier_of(given) != Some(Tier::Free)) {
+                    self.tier(bid, what)?;
                 }
+                self.free_tier(bid.limit)
             }
             WhenUnavailable::Allow => {
-                self.check_qos(Tier::Standard, &format!("bid:{bid}"))?;
-                let factor = if self.scope.pools.is_empty() { 0 } else { self.factor(bid, gpus)? };
-                Ok(self.standard_tier(bid, true, factor, None))
+                let tier = self.tier(bid, what)?;
+                let factor = if self.scope.pools.is_empty() { 0 } else { self.factor(bid, tier, gpus)? };
+                self.paid(bid, tier, factor, None)
             }
-        }
+        };
+        Ok(Accepted { unavailable: true, ..accepted })
     }
 
     /// The least factor over the pools the job may start in; refused if the limit buys nothing in one of them.
-    fn factor(&self, bid: Bid, gpus: &Gpus) -> Result<u32, Refusal> {
+    fn factor(&self, bid: Bid, tier: Tier, gpus: &Gpus) -> Result<u32, Refusal> {
         let pools = self.scope.pools_of(gpus)?;
-        pools.check_limit(bid.limit)?;
-        let effective = effective_bid_floor(bid.limit, Tier::Standard);
+        pools.check_limit(bid.limit, tier)?;
+        let effective = effective_bid_floor(bid.limit, tier);
         let scale = &self.snapshot.settings.factor;
         let least = pools.iter().map(|pool| priority_factor(effective, pool.rho0, scale)).min();
         Ok(least.unwrap_or(0))

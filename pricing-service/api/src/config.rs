@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use market::amount::Price;
+use market::order::Tier;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, Unexpected};
 
@@ -34,6 +35,9 @@ pub struct Config {
     pub when_unavailable: WhenUnavailable,
     pub when_short: WhenShort,
     pub no_bid: NoBid,
+    /// The limit of jobs without a bid, with `no_bid = "default_bid"`.
+    #[serde(deserialize_with = "some_price_above_zero")]
+    pub default_bid: Option<Price>,
     pub array_earmark: ArrayEarmark,
     /// Where the daemon keeps its ledger.
     pub state_dir: PathBuf,
@@ -55,6 +59,7 @@ impl Default for Config {
             when_unavailable: WhenUnavailable::Free,
             when_short: WhenShort::Refuse,
             no_bid: NoBid::Unchanged,
+            default_bid: None,
             array_earmark: ArrayEarmark::AtOnce,
             state_dir: "/var/lib/quotamarket".into(),
             socket_dir: "/run/quotamarket".into(),
@@ -89,11 +94,13 @@ pub enum WhenShort {
 
 /// What becomes of a job without a bid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum NoBid {
     Unchanged,
     Free,
     Reject,
+    /// As if the user had bid `default_bid`.
+    DefaultBid,
 }
 
 /// How much of a job array must be covered by funds.
@@ -106,19 +113,62 @@ pub enum ArrayEarmark {
     All,
 }
 
-/// The QOS that stands for each tier.
+/// The QOS that stands for each tier, and the one that holds jobs which wait for money.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TierQos {
     #[serde(deserialize_with = "qos_name")]
+    pub urgent: String,
+    #[serde(deserialize_with = "qos_name")]
     pub standard: String,
     #[serde(deserialize_with = "qos_name")]
+    pub spot: String,
+    #[serde(deserialize_with = "qos_name")]
     pub free: String,
+    #[serde(deserialize_with = "qos_name")]
+    pub parked: String,
 }
 
 impl Default for TierQos {
     fn default() -> Self {
-        Self { standard: "standard".into(), free: "free".into() }
+        let name = |tier: Tier| tier.name().to_owned();
+        Self {
+            urgent: name(Tier::Urgent),
+            standard: name(Tier::Standard),
+            spot: name(Tier::Spot),
+            free: name(Tier::Free),
+            parked: "parked".into(),
+        }
+    }
+}
+
+impl TierQos {
+    #[must_use]
+    pub fn of(&self, tier: Tier) -> &str {
+        match tier {
+            Tier::Urgent => &self.urgent,
+            Tier::Standard => &self.standard,
+            Tier::Spot => &self.spot,
+            Tier::Free => &self.free,
+        }
+    }
+
+    /// The tier that a QOS stands for, if it does. Slurm's QOS names are lower case, whatever the user typed.
+    #[must_use]
+    pub fn tier_of(&self, qos: &str) -> Option<Tier> {
+        Tier::ALL.into_iter().find(|tier| self.of(*tier).eq_ignore_ascii_case(qos))
+    }
+
+    /// Whether a QOS is one of the market's: that of a tier, or the one for parked jobs.
+    #[must_use]
+    pub fn is_market(&self, qos: &str) -> bool {
+        self.names().iter().any(|name| name.eq_ignore_ascii_case(qos))
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn names(&self) -> [&str; 5] {
+        [&self.urgent, &self.standard, &self.spot, &self.free, &self.parked]
     }
 }
 
@@ -198,8 +248,15 @@ impl Config {
 
     fn check(&self, text: &str, path: &Path) -> Result<(), ConfigError> {
         let fail = |key: &str, problem: &str| Err(invalid_key(text, path, key, problem));
-        if self.tiers.standard == self.tiers.free {
-            return fail("free", "both tiers name one QOS; give each its own");
+        let qos = self.tiers.names();
+        if let Some(twice) = qos.iter().find(|name| qos.iter().filter(|other| other == name).count() > 1) {
+            return fail("tiers", &format!("QOS {twice} is named twice; give each tier its own"));
+        }
+        if (self.no_bid == NoBid::DefaultBid) != self.default_bid.is_some() {
+            return fail(
+                "no_bid",
+                "\"default_bid\" and a price default_bid go together; write both or neither",
+            );
         }
         if self.stale_after_s <= self.poll_s {
             return fail("stale_after_s", "must be greater than poll_s");

@@ -186,7 +186,10 @@ fn bid_tells_the_change_and_the_rank() {
         Ran::printed("Job 12_3 bids 0 SU per GPU-hour, before 0.8.\n")
     );
     let requests = site.requests();
-    assert_eq!(requests[0], r#"ChangeBidRequest { job_id: 2, limit_usu: 3510000, idempotency_key: "k" }"#);
+    assert_eq!(
+        requests[0],
+        r#"ChangeBidRequest { job_id: 2, limit_usu: 3510000, idempotency_key: "k", tier: "" }"#
+    );
     assert!(requests[2].starts_with("ChangeBidRequest { job_id: 15, limit_usu: 0, "), "{}", requests[2]);
 }
 

@@ -5,6 +5,7 @@ use std::process::Command;
 
 const TABLES: [&str; 4] = ["price", "balance", "jobs", "ledger"];
 const SENTENCES: [&str; 3] = ["explain", "deposit", "bid"];
+const ADMIN: [&str; 1] = ["setup"];
 
 fn output_of(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_sbid")).args(arguments).output().expect("sbid runs");
@@ -29,9 +30,11 @@ fn section<'a>(manual: &'a str, heading: &str) -> &'a str {
 #[test]
 fn every_command_and_option_is_in_the_manual() {
     let manual = manual();
-    for command in TABLES.iter().chain(&SENTENCES) {
-        assert!(section(&manual, ".SH COMMANDS").contains(command), "{command}");
-        let help = output_of(&[command, "--help"]);
+    let plain = TABLES.iter().chain(&SENTENCES).map(|command| vec![*command]);
+    for command in plain.chain(ADMIN.iter().map(|command| vec!["admin", *command])) {
+        let name = command.join(" ");
+        assert!(section(&manual, ".SH COMMANDS").contains(&name), "{name}");
+        let help = output_of(&[command, vec!["--help"]].concat());
         let options = help.split_whitespace().filter(|word| word.starts_with("--"));
         for option in options.map(|option| option.trim_end_matches(',')) {
             assert!(
@@ -40,9 +43,16 @@ fn every_command_and_option_is_in_the_manual() {
             );
         }
     }
-    let commands = output_of(&["--help"]);
-    let listed = section(&commands, "Commands:\n").lines().take_while(|line| !line.is_empty());
-    assert_eq!(listed.count(), TABLES.len() + SENTENCES.len() + 1, "with help, and none is missing above");
+    let listed = |arguments: &[&str]| {
+        let help = output_of(arguments);
+        section(&help, "Commands:\n").lines().take_while(|line| !line.is_empty()).count()
+    };
+    assert_eq!(
+        listed(&["--help"]),
+        TABLES.len() + SENTENCES.len() + 2,
+        "with admin and help, and none is missing above"
+    );
+    assert_eq!(listed(&["admin", "--help"]), ADMIN.len() + 1, "with help, and none is missing above");
 }
 
 #[test]

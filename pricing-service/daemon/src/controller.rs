@@ -247,6 +247,7 @@ mod tests {
             uuid: "0d9f4f5e-8f5c-4e0a-9a39-0b1f3a2c4d5e".into(),
             limit: Price::parse(limit).expect("price"),
             tier: Tier::Standard,
+            signal: None,
             unavailable: false,
         }
     }

@@ -186,9 +186,27 @@ pub(crate) struct Run {
     pub(crate) identity: JobIdentity,
     pub(crate) start_s: i64,
     pub(crate) end: Option<RunEnd>,
+    pub(crate) clock: RunClock,
+    /// A batch job that Slurm may requeue; others can only be cancelled.
+    pub(crate) can_be_requeued: bool,
     /// GPUs held of each pool.
     pub(crate) gpus: BTreeMap<String, u32>,
     pub(crate) nodes: BTreeSet<String>,
+}
+
+/// How long a run has really run: suspended time does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunClock {
+    pub(crate) counted_s: i64,
+    /// It has been running since then, on top of what is counted; `None`: suspended.
+    pub(crate) running_since_s: Option<i64>,
+}
+
+impl RunClock {
+    pub(crate) fn reading_s(self, now_s: i64) -> i64 {
+        let since = self.running_since_s.map_or(0, |since_s| now_s.saturating_sub(since_s).max(0));
+        self.counted_s.saturating_add(since)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,18 +7,20 @@
 mod error;
 
 use std::fmt;
-use std::str::FromStr;
 
 pub(crate) use error::printable;
 pub use error::{BidError, BidErrorKind, Place};
 
 use crate::amount::{DecimalError, Price};
+use crate::order::Tier;
 
 /// What a user is ready to pay at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bid {
     /// Highest price, per hour of the actual GPU; 0 asks for the free tier.
     pub limit: Price,
+    /// The tier, where the user named one.
+    pub asked_tier: Option<Tier>,
 }
 
 impl Bid {
@@ -27,21 +29,20 @@ impl Bid {
     pub fn is_free(self) -> bool {
         self.limit == Price::ZERO
     }
-}
 
-impl fmt::Display for Bid {
-    /// The canonical form, `3.5`: what the stamp and the receipt carry.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.limit.fmt(f)
+    /// The tier asked for; without a word standard, or free for a limit of 0.
+    #[must_use]
+    pub fn tier(self) -> Tier {
+        let by_limit = if self.is_free() { Tier::Free } else { Tier::Standard };
+        self.asked_tier.unwrap_or(by_limit)
     }
 }
 
-impl FromStr for Bid {
-    type Err = DecimalError;
-
-    /// Reads the canonical form: a plain decimal without options.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Price::parse(text).map(|limit| Self { limit })
+impl fmt::Display for Bid {
+    /// As a user would write it behind `bid:`, e.g. `3.5` or `3.5,tier=spot`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.limit.fmt(f)?;
+        self.asked_tier.map_or(Ok(()), |tier| write!(f, ",tier={tier}"))
     }
 }
 
@@ -142,16 +143,16 @@ fn parse_parts(value: &str, column: usize, place: Place) -> Result<Bid, BidError
         Some(Part { text, column, place })
     });
     let limit = Part { text: value.split(',').next().unwrap_or_default(), column, place };
-    let bid = Bid { limit: limit.limit()? };
-    let mut has_tier = false;
+    let limit = limit.limit()?;
+    let mut asked_tier = None;
     for option in parts.skip(1) {
-        option.check_option(bid)?;
-        // Only `tier` gets here: all other options are refused.
-        if std::mem::replace(&mut has_tier, true) {
+        // Only `tier` is given back: all other options are refused.
+        let tier = option.tier(limit)?;
+        if asked_tier.replace(tier).is_some() {
             return Err(option.error("tier", BidErrorKind::RepeatedOption));
         }
     }
-    Ok(bid)
+    Ok(Bid { limit, asked_tier })
 }
 
 /// What stands between two commas of a token.
@@ -192,8 +193,8 @@ impl Part<'_> {
         self.error(self.text, if is_model { BidErrorKind::ModelsNotYet } else { BidErrorKind::Unreadable })
     }
 
-    /// `Ok` for a tier that is open and fits the limit; everything else is refused.
-    fn check_option(self, bid: Bid) -> Result<(), BidError> {
+    /// The tier that the option names, if it fits the limit; everything else is refused.
+    fn tier(self, limit: Price) -> Result<Tier, BidError> {
         if self.text.is_empty() {
             return Err(BidError::new(self.place, self.column - 1, ",", BidErrorKind::EmptyOption));
         }
@@ -204,13 +205,11 @@ impl Part<'_> {
             }
             Some(OptionName::Tier) => {
                 let tier = if has_value { &self.text[name.len() + 1..] } else { "" };
-                match tier.to_ascii_lowercase().as_str() {
-                    "standard" if !bid.is_free() => return Ok(()),
-                    "standard" => BidErrorKind::StandardWithoutLimit,
-                    "free" if bid.is_free() => return Ok(()),
-                    "free" => BidErrorKind::FreeWithLimit,
-                    "spot" | "urgent" => BidErrorKind::OptionNotYet,
-                    _ => BidErrorKind::UnknownTier,
+                match tier.to_ascii_lowercase().parse::<Tier>() {
+                    Ok(tier) if tier.is_paid() == (limit > Price::ZERO) => return Ok(tier),
+                    Ok(Tier::Free) => BidErrorKind::FreeWithLimit,
+                    Ok(_) => BidErrorKind::TierWithoutLimit,
+                    Err(_) => BidErrorKind::UnknownTier,
                 }
             }
             // `bid:3,5`: a decimal comma, not an option.

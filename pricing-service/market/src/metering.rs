@@ -76,6 +76,12 @@ pub fn start_price_paid(limit: Price, tier: Tier, reserve: Price, displaced: Pri
     limit.min(times_multiple_ceil(reserve.max(displaced), tier))
 }
 
+/// π of a spot order in an interval: min(limit, max(reserve, index)); `index` is the one published before the interval.
+#[must_use]
+pub fn spot_price(limit: Price, reserve: Price, index: Price) -> Price {
+    limit.min(reserve.max(index))
+}
+
 /// π of a running order from a further 24 h mark on: min(limit, ⌈m·⌊mean⌋⌉); `mean_index` is the floored time-weighted
 /// mean of the index over the past 24 h.
 #[must_use]
@@ -259,6 +265,15 @@ mod tests {
         assert_eq!(window_price(price(3_500_000), Tier::Standard, price(1_000_001)), price(1_250_002));
         assert_eq!(window_price(price(900_000), Tier::Standard, price(1_000_000)), price(900_000));
         assert_eq!(window_price(price(900_000), Tier::Free, price(1_000_000)), Price::ZERO);
+    }
+
+    #[test]
+    fn a_spot_price_floats_between_reserve_and_limit() {
+        let paid = |limit, index| spot_price(price(limit), price(250_000), price(index)).micros();
+        assert_eq!(paid(3_000_000, 0), 250_000);
+        assert_eq!(paid(3_000_000, 1_234_567), 1_234_567);
+        assert_eq!(paid(1_000_000, 1_234_567), 1_000_000);
+        assert_eq!(paid(100_000, 0), 100_000, "an old limit under a reserve that rose");
     }
 
     #[test]

@@ -22,11 +22,15 @@ const DOUBLINGS_BELOW_RHO0: i64 = 8;
 /// `site_factor` is Slurm's NICE_OFFSET (2³¹) plus the factor, in 32 bits.
 const FACTOR_MAX: u32 = (1 << 31) - 1;
 
-/// What service an order buys. Each tier is one QOS in Slurm.
+/// What service an order buys. Each tier is one QOS in Slurm. (design "Tiers")
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
+    /// May have spot jobs evicted, at twice the price.
+    Urgent,
     /// Not preempted by the market, at 1.25 times the price.
     Standard,
+    /// May be outbid while it runs, at a price that floats with the index.
+    Spot,
     /// Pays nothing, takes leftovers, yields to every paid tier.
     Free,
 }
@@ -36,18 +40,37 @@ impl Tier {
     #[must_use]
     pub const fn multiple_permille(self) -> u32 {
         match self {
+            Self::Urgent => 2_000,
             Self::Standard => 1_250,
+            Self::Spot => 1_000,
             Self::Free => 0,
         }
+    }
+
+    /// Every tier but the free one: it needs funds, stands in line by its rank, and pays.
+    #[must_use]
+    pub const fn is_paid(self) -> bool {
+        self.multiple_permille() > 0
+    }
+
+    /// The price is not fixed at the start but follows the index.
+    #[must_use]
+    pub const fn floats(self) -> bool {
+        matches!(self, Self::Spot)
     }
 
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Urgent => "urgent",
             Self::Standard => "standard",
+            Self::Spot => "spot",
             Self::Free => "free",
         }
     }
+
+    /// All of them, the dearest first.
+    pub const ALL: [Self; 4] = [Self::Urgent, Self::Standard, Self::Spot, Self::Free];
 }
 
 impl fmt::Display for Tier {
@@ -58,7 +81,7 @@ impl fmt::Display for Tier {
 
 /// The text names no tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a tier is standard or free")]
+#[error("a tier is urgent, standard, spot or free")]
 pub struct UnknownTier;
 
 impl FromStr for Tier {
@@ -66,7 +89,7 @@ impl FromStr for Tier {
 
     /// Reads the exact lower-case name.
     fn from_str(text: &str) -> Result<Self, UnknownTier> {
-        [Self::Standard, Self::Free].into_iter().find(|tier| tier.name() == text).ok_or(UnknownTier)
+        Self::ALL.into_iter().find(|tier| tier.name() == text).ok_or(UnknownTier)
     }
 }
 
@@ -193,10 +216,10 @@ mod tests {
 
     #[test]
     fn tiers_are_read_by_their_exact_names() {
-        for tier in [Tier::Standard, Tier::Free] {
+        for tier in Tier::ALL {
             assert_eq!(tier.to_string().parse(), Ok(tier));
         }
-        for text in ["", "Standard", "free ", "spot"] {
+        for text in ["", "Standard", "free ", "gold"] {
             assert_eq!(text.parse::<Tier>(), Err(UnknownTier), "{text:?}");
         }
     }
@@ -223,12 +246,23 @@ mod tests {
     }
 
     #[test]
+    fn a_dearer_tier_needs_more_for_the_same_place() {
+        let limit = price(2_000_000);
+        let effective = Tier::ALL.map(|tier| effective_bid_floor(limit, tier).micros());
+        assert_eq!(effective, [1_000_000, 1_600_000, 2_000_000, 0]);
+        let least = Tier::ALL.map(|tier| least_limit_ceil(price(250_001), tier).micros());
+        assert_eq!(least, [500_002, 312_502, 250_001, 0]);
+    }
+
+    #[test]
     fn the_least_limit_is_the_first_whose_effective_bid_reaches_the_reserve() {
-        for reserve in (0..2_000).chain(249_990..250_010) {
-            let least = least_limit_ceil(price(reserve), Tier::Standard);
-            assert!(effective_bid_floor(least, Tier::Standard) >= price(reserve));
-            if let Some(below) = Price::from_micros(least.micros() - 1) {
-                assert!(effective_bid_floor(below, Tier::Standard) < price(reserve));
+        for tier in Tier::ALL.into_iter().filter(|tier| tier.is_paid()) {
+            for reserve in (0..2_000).chain(249_990..250_010) {
+                let least = least_limit_ceil(price(reserve), tier);
+                assert!(effective_bid_floor(least, tier) >= price(reserve));
+                if let Some(below) = Price::from_micros(least.micros() - 1) {
+                    assert!(effective_bid_floor(below, tier) < price(reserve));
+                }
             }
         }
     }

@@ -1,16 +1,51 @@
 //! What this product writes into a job's AdminComment: the stamp at submission, the receipt at the end.
 //!
-//! The stamp `bid:<uuid> <limit> tier=<tier> [why=unavailable]` is the bid of record: it is written by the plugin,
+//! The stamp `bid:<uuid> <limit> tier=<tier> [signal=[B:]<number>@<seconds>] [why=unavailable]` is the bid of record: it is written by the plugin,
 //! users cannot change it, and the daemon reads it when it first sees the job. The receipt takes its place in the
 //! accounting record once the job is settled. Text that others wrote into the AdminComment is kept.
 
 use std::fmt;
 use std::str::FromStr;
 
+use thiserror::Error;
+
 use crate::amount::{Amount, Price};
 use crate::order::Tier;
 
 const UUID_CHARS: usize = 36;
+
+/// The signal that a job asked for before its end (`sbatch --signal=[B:]SIG@t`): it gets it before an eviction too,
+/// and no other job gets any, since the default action of a signal would kill it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointSignal {
+    pub number: u16,
+    /// For the batch shell only (`B:`), else for all of the job's steps.
+    pub batch_only: bool,
+    /// How long before the end, in seconds.
+    pub lead_s: u16,
+}
+
+impl fmt::Display for CheckpointSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}@{}", if self.batch_only { "B:" } else { "" }, self.number, self.lead_s)
+    }
+}
+
+impl FromStr for CheckpointSignal {
+    type Err = UnreadableSignal;
+
+    fn from_str(text: &str) -> Result<Self, UnreadableSignal> {
+        let number = text.strip_prefix("B:");
+        let (number_text, lead) = number.unwrap_or(text).split_once('@').ok_or(UnreadableSignal)?;
+        let read = |text: &str| text.parse::<u16>().map_err(|_| UnreadableSignal);
+        Ok(Self { number: read(number_text)?, batch_only: number.is_some(), lead_s: read(lead)? })
+    }
+}
+
+/// The text is no signal with the time it is to come before the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a signal is written [B:]number@seconds")]
+pub struct UnreadableSignal;
 
 /// The bid of record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +54,7 @@ pub struct Stamp {
     pub uuid: String,
     pub limit: Price,
     pub tier: Tier,
+    pub signal: Option<CheckpointSignal>,
     /// The daemon was gone at submission, and the site's `when_unavailable` gave the tier.
     pub unavailable: bool,
 }
@@ -26,6 +62,9 @@ pub struct Stamp {
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bid:{} {} tier={}", self.uuid, self.limit, self.tier)?;
+        if let Some(signal) = self.signal {
+            write!(f, " signal={signal}")?;
+        }
         if self.unavailable {
             f.write_str(" why=unavailable")?;
         }
@@ -56,12 +95,18 @@ impl Stamp {
         let tier_text = &rest[..rest.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(rest.len())];
         let tier = Tier::from_str(tier_text).ok()?;
         rest = &rest[tier_text.len()..];
+        let signal_text =
+            rest.strip_prefix(" signal=").map(|text| &text[..text.find([' ', ';']).unwrap_or(text.len())]);
+        let signal = signal_text.map(str::parse).transpose().ok()?;
+        if let Some(text) = signal_text {
+            rest = &rest[" signal=".len() + text.len()..];
+        }
         let unavailable = rest.strip_prefix(" why=unavailable");
         let rest = unavailable.unwrap_or(rest);
         if rest.chars().next().is_some_and(|c| !c.is_whitespace() && c != ';') {
             return None;
         }
-        let stamp = Self { uuid: uuid.into(), limit, tier, unavailable: unavailable.is_some() };
+        let stamp = Self { uuid: uuid.into(), limit, tier, signal, unavailable: unavailable.is_some() };
         Some((stamp, text.len() - rest.len()))
     }
 }
@@ -115,7 +160,7 @@ mod tests {
 
     fn stamp(unavailable: bool) -> Stamp {
         let limit = Price::parse("3.5").expect("price");
-        Stamp { uuid: UUID.into(), limit, tier: Tier::Standard, unavailable }
+        Stamp { uuid: UUID.into(), limit, tier: Tier::Standard, signal: None, unavailable }
     }
 
     fn receipt() -> Receipt {
@@ -146,6 +191,22 @@ mod tests {
     }
 
     #[test]
+    fn a_signal_is_read_back() {
+        let signals = [
+            CheckpointSignal { number: 10, batch_only: false, lead_s: 120 },
+            CheckpointSignal { number: 12, batch_only: true, lead_s: 0 },
+        ];
+        for (signal, text) in signals.into_iter().zip(["signal=10@120", "signal=B:12@0"]) {
+            for unavailable in [false, true] {
+                let stamp = Stamp { signal: Some(signal), tier: Tier::Spot, ..stamp(unavailable) };
+                assert!(stamp.to_string().contains(&format!(" tier=spot {text}")), "{stamp}");
+                let (found, place) = Stamp::find(&format!("{stamp}; note")).expect("found");
+                assert_eq!((found, place), (stamp.clone(), 0..stamp.to_string().len()));
+            }
+        }
+    }
+
+    #[test]
     fn look_alikes_are_no_stamps() {
         let written = stamp(false).to_string();
         for text in [
@@ -157,6 +218,7 @@ mod tests {
             &format!("{written}x"),
             &written.replace("3.5", "-1"),
             &written.replace("standard", "gold"),
+            &format!("{written} signal=USR1@60"),
             &written.to_uppercase(),
             "bid:ééééééééééééééééééééééééééééééé 1 tier=free",
         ] {

@@ -59,10 +59,10 @@ fn the_file_counts_only_until_the_daemon_spoke() {
     };
     let picture = Picture::new(Snapshot::of_file(&config("one")));
     picture.read_file_again(Snapshot::of_file(&config("two")));
-    assert_eq!(picture.snapshot().settings.free_qos, "two");
+    assert_eq!(picture.snapshot().settings.qos.free, "two");
     picture.take_up(&commit(5), 0, &mut Retired::default());
     picture.read_file_again(Snapshot::of_file(&config("three")));
-    assert_eq!(picture.snapshot().settings.free_qos, "free");
+    assert_eq!(picture.snapshot().settings.qos.free, "free");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn settings_of_the_daemon_go_before_the_files() {
         when_unavailable: v1::WhenUnavailable::Reject.into(),
         no_bid: v1::NoBid::Reject.into(),
         stale_after_ms: 2_500,
-        standard_qos: "Paid".into(),
+        tier_qos: Some(v1::TierQos { standard: "Paid".into(), ..v1::TierQos::default() }),
         factor_per_doubling: 1_024,
         factor_step: 8,
         over_time_limit_s: Some(60),
@@ -159,7 +159,7 @@ fn settings_of_the_daemon_go_before_the_files() {
     let settings = &commit.snapshot.settings;
     assert_eq!((settings.when_unavailable, settings.no_bid), (WhenUnavailable::Reject, NoBid::Reject));
     assert_eq!(settings.stale_after, Duration::from_millis(2_500));
-    assert_eq!((settings.standard_qos.as_str(), settings.free_qos.as_str()), ("paid", "free"));
+    assert_eq!((settings.qos.standard.as_str(), settings.qos.free.as_str()), ("paid", "free"));
     assert_eq!((settings.factor.per_doubling, settings.factor.step), (1_024, 8));
     assert_eq!(settings.over_time_limit_s, Some(60));
 }

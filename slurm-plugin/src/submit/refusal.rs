@@ -56,6 +56,11 @@ impl Refusal {
         Self::new(ESLURM_INVALID_QOS, sentence)
     }
 
+    pub(super) fn free_too_long() -> Self {
+        let sentence = "the free tier gives way to every paid job: it takes batch jobs that may be requeued, or jobs of at most 1 h; lower --time, use sbatch --requeue, or bid";
+        Self::new(ESLURM_ACCOUNTING_POLICY, sentence.to_owned())
+    }
+
     pub(super) fn het_job() -> Self {
         let sentence = "heterogeneous jobs cannot carry a bid yet; use bid:0 or submit without";
         Self::new(ESLURM_NOT_SUPPORTED, sentence.to_owned())
@@ -121,13 +126,18 @@ impl Refusal {
         Self::new(ESLURM_INVALID_GRES, sentence)
     }
 
-    pub(super) fn limit_too_low(limit: Price, least: Price, pool: &str, payable: Option<&str>) -> Self {
+    pub(super) fn limit_too_low(
+        limit: Price,
+        tier: Tier,
+        least: Price,
+        pool: &str,
+        payable: Option<&str>,
+    ) -> Self {
         let model = payable
             .map_or_else(String::new, |name| format!(" name a model you can pay, e.g. --gres=gpu:{name}:N,"));
         let or = if model.is_empty() { "" } else { " or" };
         let sentence = format!(
             "limit {limit} is under the least price {least} SU/GPU-hour of tier {tier} in pool {pool}; bid at least {least},{or}{model} or bid:0 for the free tier",
-            tier = Tier::Standard,
         );
         Self::new(ESLURM_ACCOUNTING_POLICY, sentence)
     }

@@ -102,14 +102,14 @@ impl<'a> PoolsAsked<'a> {
     }
 
     /// The limit must buy in every pool: nobody knows before the start which one it will be.
-    pub(super) fn check_limit(&self, limit: Price) -> Result<(), Refusal> {
-        let least = |pool: &Pool| least_limit_ceil(pool.reserve, Tier::Standard);
+    pub(super) fn check_limit(&self, limit: Price, tier: Tier) -> Result<(), Refusal> {
+        let least = |pool: &Pool| least_limit_ceil(pool.reserve, tier);
         let prices = || self.pools.iter().map(|(name, pool)| (least(pool), *name));
         let Some((dearest, pool)) = prices().max() else { return Ok(()) };
         if limit >= dearest {
             return Ok(());
         }
         let payable = prices().filter(|(price, _)| *price <= limit).max().filter(|_| self.is_untyped);
-        Err(Refusal::limit_too_low(limit, dearest, pool, payable.map(|(_, name)| name)))
+        Err(Refusal::limit_too_low(limit, tier, dearest, pool, payable.map(|(_, name)| name)))
     }
 }

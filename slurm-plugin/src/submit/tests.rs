@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use market::amount::Amount;
 use market::order::FactorScale;
-use market_api::config::ArrayEarmark;
+use market_api::config::{ArrayEarmark, TierQos};
 
 use super::worst_case::duration_text;
 use super::*;
@@ -24,8 +24,8 @@ fn settings() -> Settings {
         no_bid: NoBid::Unchanged,
         array_earmark: ArrayEarmark::AtOnce,
         stale_after: Duration::from_secs(15),
-        standard_qos: "standard".into(),
-        free_qos: "free".into(),
+        default_bid: None,
+        qos: TierQos::default(),
         factor: FactorScale::default(),
         over_time_limit_s: Some(0),
     }
@@ -80,6 +80,7 @@ fn market() -> Snapshot {
 /// `sbatch --gres=gpu:a100:2 -t 4:00:00 --comment=COMMENT` of alice.
 fn job(comment: &str) -> Submission<'_> {
     Submission {
+        can_be_requeued: true,
         uid: ALICE,
         comment: Some(comment.as_bytes()),
         walltime: Walltime::Minutes(240),
@@ -93,16 +94,17 @@ fn gpus<'a>(submission: Submission<'a>, tres_per_node: &'a str) -> Submission<'a
 }
 
 /// One line for each decision: `untouched`, the refusal's sentence, or
-/// `limit tier(qos) factor [unavailable] [account amount]`.
+/// `limit tier(qos) factor [unavailable] [account amount] [notice]`.
 fn told(snapshot: &Snapshot, submission: &Submission<'_>, is_available: bool) -> String {
     match decide(snapshot, submission, is_available) {
         Decision::Untouched => "untouched".into(),
         Decision::Refuse(refusal) => refusal.sentence,
-        Decision::Accept(Accepted { limit, tier, unavailable, qos, factor, worst_case }) => {
+        Decision::Accept(Accepted { limit, tier, unavailable, qos, factor, worst_case, notice }) => {
             let unavailable = if unavailable { " unavailable" } else { "" };
             let worst_case =
                 worst_case.map_or(String::new(), |case| format!(" {} {}", case.account, case.amount));
-            format!("{limit} {tier}({qos}) {factor}{unavailable}{worst_case}")
+            let notice = notice.map_or(String::new(), |notice| format!(" {notice}"));
+            format!("{limit} {tier}({qos}) {factor}{unavailable}{worst_case}{notice}")
         }
     }
 }
@@ -229,6 +231,93 @@ fn an_explicit_qos_must_be_that_of_the_tier() {
         );
         check(&with_qos(comment, qos), &sentence);
     }
+}
+
+#[test]
+fn a_tier_is_named_in_the_bid_or_by_its_qos() {
+    let with_qos = |comment, qos: &'static str| Submission { qos: Some(qos.into()), ..job(comment) };
+    // The same place in the queue: e = 0.5 by each tier's multiple.
+    let spot = format!("0.5 spot(spot) {FACTOR_OF_0_625} vision 4");
+    let urgent = format!("1 urgent(urgent) {FACTOR_OF_0_625} vision 8");
+    check(&job("bid:0.5,tier=spot"), &spot);
+    check(&with_qos("bid:0.5", "SPOT"), &spot);
+    check(&with_qos("bid:0.5,tier=spot", "spot"), &spot);
+    check(&job("bid:1,tier=urgent"), &urgent);
+    check(&with_qos("bid:1", "urgent"), &urgent);
+    // The least price is that of the tier.
+    check(&job("bid:0.25,tier=spot"), "0.25 spot(spot) 131073 vision 2");
+    check(
+        &job("bid:0.499999,tier=urgent"),
+        "bid: limit 0.499999 is under the least price 0.5 SU/GPU-hour of tier urgent in pool a100; \
+         bid at least 0.5, or bid:0 for the free tier",
+    );
+    for (comment, qos, of_tier) in [
+        ("bid:1,tier=spot", "urgent", "spot"),
+        ("bid:1,tier=standard", "spot", "standard"),
+        ("bid:1", "parked", "standard"),
+        ("bid:1", "spot,standard", "standard"),
+    ] {
+        let sentence = format!(
+            "bid: --qos={qos} and {comment}, which means QOS {of_tier}, contradict each other; choose one of them"
+        );
+        check(&with_qos(comment, qos), &sentence);
+    }
+    let sentence = "bid: QOS parked is for jobs with a bid; add --comment=bid:PRICE, or choose another --qos";
+    check(&with_qos("", "parked"), sentence);
+}
+
+#[test]
+fn a_spot_job_that_would_be_cancelled_is_told_so() {
+    let of = |comment, is_interactive| {
+        told(&market(), &Submission { can_be_requeued: false, is_interactive, ..job(comment) }, true)
+    };
+    let warned = |what: &str| {
+        format!(
+            "0.5 spot(spot) {FACTOR_OF_0_625} vision 4 bid: a spot job can be outbid while it runs; {what}"
+        )
+    };
+    assert_eq!(
+        of("bid:0.5,tier=spot", true),
+        warned("one of salloc or srun is then cancelled, not requeued")
+    );
+    assert_eq!(of("bid:0.5,tier=spot", false), warned("without --requeue it is then cancelled"));
+    assert_eq!(of("bid:0.625", true), format!("0.625 standard(standard) {FACTOR_OF_0_625} vision 5"));
+}
+
+#[test]
+fn a_free_job_can_be_requeued_or_ends_within_the_hour() {
+    let sentence = "bid: the free tier gives way to every paid job: it takes batch jobs that may be requeued, or jobs \
+                    of at most 1 h; lower --time, use sbatch --requeue, or bid";
+    let of = |walltime| Submission { can_be_requeued: false, walltime, ..job("bid:0") };
+    check(&of(Walltime::Minutes(61)), sentence);
+    check(&of(Walltime::Unlimited), sentence);
+    check(&of(Walltime::Minutes(60)), "0 free(free) 0");
+    check(&of(Walltime::OfPartition), "0 free(free) 0");
+    check(&Submission { partition: Some("long".into()), ..of(Walltime::OfPartition) }, sentence);
+    // The market being away is not the user's choice.
+    let standard = Submission { can_be_requeued: false, ..job("bid:0.625") };
+    assert_eq!(told(&market(), &standard, false), "0.625 free(free) 0 unavailable");
+}
+
+#[test]
+fn a_site_can_bid_for_those_who_do_not() {
+    let by_default = |settings: &mut Settings| {
+        settings.no_bid = NoBid::DefaultBid;
+        settings.default_bid = Some(price("0.625"));
+    };
+    let accepted = format!("0.625 standard(standard) {FACTOR_OF_0_625} vision 5");
+    check_with(by_default, &job(""), true, &accepted);
+    check_with(by_default, &job("bid:0"), true, "0 free(free) 0");
+    check_with(by_default, &Submission { qos: Some("standard".into()), ..job("") }, true, &accepted);
+    check_with(
+        by_default,
+        &Submission { qos: Some("normal".into()), ..job("") },
+        true,
+        "bid: --qos=normal and no bid, which counts as bid:0.625 here, which means QOS standard, contradict each other; \
+         choose one of them",
+    );
+    check_with(by_default, &job(""), false, "0.625 free(free) 0 unavailable");
+    check_with(by_default, &gpus(job(""), "gpu:t4:1"), true, "untouched");
 }
 
 #[test]

@@ -68,6 +68,13 @@ impl Case<'_> {
         })
     }
 
+    /// The job's time limit, in the partition where it is longest; `None`: unlimited, or nobody knows.
+    pub(super) fn longest_s(&self) -> Option<i64> {
+        let walltime = self.submission.walltime;
+        let limits = self.scope.partitions.iter().map(|(_, partition)| walltime.limit_s(Some(partition)));
+        limits.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).unwrap_or_else(|| walltime.limit_s(None))
+    }
+
     /// The longest over the job's partitions.
     fn horizon_s(&self) -> i64 {
         let partitions = self.scope.partitions.iter().map(|(_, partition)| Some(*partition));

@@ -29,8 +29,12 @@ pub(crate) struct BidArgs {
 pub(crate) fn run(args: &BidArgs, market: &Market, output: &OutputArgs) -> Result<Outcome, Failure> {
     let job_id = job_id::resolve(market, &args.job)?;
     let key = args.write.key();
-    let request =
-        ChangeBidRequest { job_id, limit_usu: args.price.limit.micros(), idempotency_key: key.clone() };
+    let request = ChangeBidRequest {
+        job_id,
+        limit_usu: args.price.limit.micros(),
+        idempotency_key: key.clone(),
+        tier: args.price.asked_tier.map_or_else(String::new, |tier| tier.to_string()),
+    };
     let reply = market.change_bid(request).map_err(|error| Failure::of_write(error, &key))?;
     let text = if output.json {
         let bid = json!({

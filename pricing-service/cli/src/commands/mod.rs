@@ -1,5 +1,6 @@
 //! One module for each command.
 
+mod admin;
 mod arguments;
 mod balance;
 mod bid;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Deposit(deposit::DepositArgs),
     /// Change the bid of a job
     Bid(bid::BidArgs),
+    /// Set the market up and run it (operators)
+    Admin(admin::AdminArgs),
 }
 
 impl Command {
@@ -44,6 +47,7 @@ impl Command {
             Self::Ledger(_) => ledger::NAME,
             Self::Deposit(_) => deposit::NAME,
             Self::Bid(_) => bid::NAME,
+            Self::Admin(args) => args.name(),
         }
     }
 
@@ -54,7 +58,7 @@ impl Command {
             Self::Balance(_) => Some(field::names(balance::FIELDS)),
             Self::Jobs(_) => Some(field::names(jobs::FIELDS)),
             Self::Ledger(_) => Some(field::names(ledger::FIELDS)),
-            Self::Explain(_) | Self::Deposit(_) | Self::Bid(_) => None,
+            Self::Explain(_) | Self::Deposit(_) | Self::Bid(_) | Self::Admin(_) => None,
         }
     }
 
@@ -67,6 +71,7 @@ impl Command {
             Self::Ledger(args) => ledger::run(args, market, output),
             Self::Deposit(args) => deposit::run(args, market, output),
             Self::Bid(args) => bid::run(args, market, output),
+            Self::Admin(args) => args.run(market, output),
         }
     }
 }

@@ -86,6 +86,12 @@ impl Engine {
         let limit =
             limit.ok_or_else(|| QueryError::Invalid("that is no bid; write e.g. sbid bid 12 3.5".into()))?;
         let order = self.changeable_order(caller, request.job_id)?;
+        if !request.tier.is_empty() && request.tier != order.tier.name() {
+            return Err(QueryError::Refused(format!(
+                "job {} is of tier {} and stays so; leave tier= out, or submit it again",
+                request.job_id, order.tier
+            )));
+        }
         self.check_limit(&order, limit)?;
 
         let now_s = (self.clock)();
@@ -171,11 +177,11 @@ impl Engine {
             return Err(QueryError::NotReady);
         };
         let pools = waiting.asked.iter().flat_map(|asked| &asked.pools);
-        let least =
-            pools.map(|pool| (least_limit_ceil(self.terms.reserve(pool), Tier::Standard), pool)).max();
+        let least = pools.map(|pool| (least_limit_ceil(self.terms.reserve(pool), order.tier), pool)).max();
         if let Some((least, pool)) = least.filter(|(least, _)| limit < *least) {
             return Err(QueryError::Invalid(format!(
-                "limit {limit} is under the least price {least} SU/GPU-hour of tier standard in pool {pool}; bid at least {least}"
+                "limit {limit} is under the least price {least} SU/GPU-hour of tier {} in pool {pool}; bid at least {least}",
+                order.tier
             )));
         }
         let changed = waiting::Waiting { limit, ..waiting.clone() };

@@ -70,7 +70,7 @@ impl Pass<'_> {
         if from_s == 0 || from_s % PRICE_WINDOW_S != 0 {
             return Ok(());
         }
-        let Some(segment) = self.book.segments.get_mut(&row) else {
+        let Some(segment) = self.book.segments.get_mut(&row).filter(|segment| !segment.tier.floats()) else {
             return Ok(());
         };
         // The index is known up to now; renewed early, its last value stands for the minutes to come.
@@ -94,7 +94,9 @@ impl Pass<'_> {
         };
         let mut wanted = Amount::ZERO;
         for held in segment.held.values() {
-            let price = held.prices.last().map_or(Price::ZERO, |interval| interval.price);
+            let last = || held.prices.last().map_or(Price::ZERO, |interval| interval.price);
+            // What floats may come to cost its limit.
+            let price = if segment.tier.floats() { segment.limit } else { last() };
             let cost = escrow_ceil(price, held.q, until_s - segment.escrow_until_s)?;
             wanted = wanted.checked_add(cost).ok_or(MeterError::Overflow)?;
         }

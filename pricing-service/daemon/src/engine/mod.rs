@@ -11,6 +11,7 @@ mod pass;
 mod publish;
 mod round;
 mod settle;
+mod spot;
 mod start;
 mod terms;
 mod views;
@@ -284,6 +285,7 @@ impl Engine {
         let is_due = |last_s: i64| !(0..quantum_s).contains(&(as_of_s - last_s));
         if pass.book.round_at_s.is_none_or(is_due) {
             round::run(&mut pass, &waiting, quantum_s)?;
+            pass.float(&facts.runs)?;
             pass.tx.set_meta(gap::LAST_FACTS_KEY, &facts.as_of_s.to_string())?;
             waiting = waiting::all(&pass.book, facts, &self.terms, policy);
         }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use market::amount::Price;
 use market::ledger::LedgerAccount;
-use market_api::config::{ArrayEarmark, Config, NoBid, WhenUnavailable};
+use market_api::config::{ArrayEarmark, Config, NoBid, TierQos, WhenUnavailable};
 use market_api::v1;
 use market_api::v1::item::Item;
 
@@ -75,6 +76,7 @@ fn settings(config: &Config, cluster: &ClusterFacts) -> v1::Settings {
         NoBid::Unchanged => v1::NoBid::Unchanged,
         NoBid::Free => v1::NoBid::Free,
         NoBid::Reject => v1::NoBid::Reject,
+        NoBid::DefaultBid => v1::NoBid::DefaultBid,
     };
     let array_earmark = match config.array_earmark {
         ArrayEarmark::AtOnce => v1::ArrayEarmark::AtOnce,
@@ -85,12 +87,17 @@ fn settings(config: &Config, cluster: &ClusterFacts) -> v1::Settings {
         no_bid: no_bid.into(),
         array_earmark: array_earmark.into(),
         stale_after_ms: config.stale_after_s.saturating_mul(1000),
-        standard_qos: config.tiers.standard.clone(),
-        free_qos: config.tiers.free.clone(),
+        tier_qos: Some(tier_qos(&config.tiers)),
+        default_bid_usu: config.default_bid.map_or(0, Price::micros),
         factor_per_doubling: config.factor.per_doubling,
         factor_step: config.factor.step,
         over_time_limit_s: cluster.over_time_limit_s.map(saturated),
     }
+}
+
+fn tier_qos(tiers: &TierQos) -> v1::TierQos {
+    let TierQos { urgent, standard, spot, free, parked } = tiers.clone();
+    v1::TierQos { urgent, standard, spot, free, parked }
 }
 
 fn saturated(seconds: i64) -> u32 {

@@ -82,7 +82,7 @@ fn snapshot(
 fn recent_starts(pass: &Pass<'_>, pool: &str) -> Vec<Demand> {
     let recent_s = pass.as_of_s - RECENT_S;
     let segments = pass.book.segments.values();
-    let starts = segments.filter(|segment| segment.tier == Tier::Standard && segment.start_s > recent_s);
+    let starts = segments.filter(|segment| segment.tier.is_paid() && segment.start_s > recent_s);
     let demand = |segment: &Segment| {
         let q = segment.held.get(pool)?.q;
         let order = OrderId { submitted_s: segment.start_s, job_id: segment.job_id, task_id: None };

@@ -3,7 +3,6 @@
 use market::amount::{Amount, Price};
 use market::ledger::{LedgerAccount, Settlement};
 use market::metering::charge_floor;
-use market::order::Tier;
 use market::stamp::Receipt;
 
 use super::pass::{BookingError, Pass, RunKey};
@@ -70,7 +69,7 @@ fn receipt(segment: &Segment, metered_s: i64, paid: Amount) -> Receipt {
         tier: segment.tier,
         gpu_seconds: i64::try_from(gpu_milliseconds / 1000).unwrap_or(i64::MAX),
         price: mean
-            .filter(|_| segment.tier != Tier::Free)
+            .filter(|_| segment.tier.is_paid())
             .and_then(|micros| i64::try_from(micros).ok())
             .and_then(Price::from_micros),
     }

@@ -8,6 +8,7 @@ use super::pass::{BookingError, Pass};
 use super::terms;
 use crate::facts::Run;
 use crate::model::{HeldGpus, Order, RoundOrder, Segment};
+use crate::store::StoreError;
 
 impl Pass<'_> {
     /// Places the escrow of a run seen for the first time, and settles it at once if it is over.
@@ -30,7 +31,7 @@ impl Pass<'_> {
         // The limit of the moment it started, though a change of it may have been seen first.
         let limit = self.tx.limit_at(order.row, run.start_s)?.unwrap_or(order.limit);
         let order = Order { limit, ..order };
-        let segment = self.tx.insert_segment(self.new_segment(run, &order))?;
+        let segment = self.tx.insert_segment(self.new_segment(run, &order)?)?;
         let row = segment.row;
         self.book.segment_by_run.insert(run.key(), row);
         self.book.segments.insert(row, segment);
@@ -38,17 +39,23 @@ impl Pass<'_> {
         run.ending().map_or(Ok(()), |ending| self.settle_known(ending))
     }
 
-    fn new_segment(&self, run: &Run, order: &Order) -> Segment {
+    fn new_segment(&self, run: &Run, order: &Order) -> Result<Segment, StoreError> {
         let effective = effective_bid_floor(order.limit, order.tier);
         let ranks =
             run.gpus.keys().map(|pool| rank(effective, age_bonus(self.terms.rho0(pool), order.age_s)));
         let held = run.gpus.iter().map(|(pool, gpus)| {
             let q = MilliGpus::from_gpus(*gpus);
-            let price = PriceInterval { from_metered_s: 0, price: self.start_price(run, order, pool, q) };
-            (pool.clone(), HeldGpus { q, prices: vec![price] })
+            let price = if order.tier.floats() {
+                self.spot_price_at(order.limit, pool, run.start_s)?
+            } else {
+                self.start_price(run, order, pool, q)
+            };
+            let first = PriceInterval { from_metered_s: 0, price };
+            Ok((pool.clone(), HeldGpus { q, prices: vec![first] }))
         });
+        let held = held.collect::<Result<_, StoreError>>()?;
         let identity = &run.identity;
-        Segment {
+        Ok(Segment {
             row: 0,
             order: order.row,
             job_id: identity.job_id,
@@ -60,12 +67,12 @@ impl Pass<'_> {
             account: identity.account.clone(),
             effective,
             rank: ranks.min().unwrap_or(effective),
-            held: held.collect(),
+            held,
             escrow: Amount::ZERO,
             escrow_until_s: 0,
             settled: None,
             receipt_outstanding: None,
-        }
+        })
     }
 
     /// π at the start, by what the start displaced of the last committed round. (design "Price paid")

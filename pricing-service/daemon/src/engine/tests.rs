@@ -5,6 +5,7 @@ mod gaps;
 mod life;
 mod prices;
 mod restart;
+mod spot;
 mod troubles;
 mod views;
 mod world;

@@ -61,7 +61,7 @@ impl Waiting {
 
     /// Funded, eligible, not held, and of a tier that pays.
     pub(crate) fn is_in_line(&self) -> bool {
-        self.tier == Tier::Standard && self.funded && self.competes
+        self.tier.is_paid() && self.funded && self.competes
     }
 
     /// In line, and not kept back by its own `%n`.
@@ -130,7 +130,7 @@ pub(crate) fn all(book: &Book, facts: &Facts, terms: &Terms, policy: ArrayEarmar
     fund(book, &mut all);
     let age_of = |waiting: &Waiting| book.orders.get(&waiting.order).map_or(0, |order| order.age_s);
     for waiting in &mut all {
-        if waiting.tier == Tier::Free || !waiting.funded {
+        if !waiting.tier.is_paid() || !waiting.funded {
             waiting.factor = 0;
         } else {
             waiting.factor = waiting.factor_at(waiting.limit, age_of(waiting), terms).1;
@@ -182,7 +182,7 @@ fn one(order: &Order, job: &WaitingJob, facts: &Facts, terms: &Terms) -> Waiting
         },
         factor: 0,
     };
-    if order.tier == Tier::Standard {
+    if order.tier.is_paid() {
         waiting.key.rank = waiting.factor_at(order.limit, order.age_s, terms).0;
     }
     waiting
@@ -206,7 +206,7 @@ fn asked(terms: &Terms, job: &WaitingJob) -> Vec<AskedGpus> {
 
 /// ⌈limit·q·h⌉ for so many tasks, at the most GPUs that each may come to hold; the dearest amount there is where that is beyond what an amount can hold.
 pub(crate) fn earmark(waiting: &Waiting, tasks: u64) -> Amount {
-    if waiting.tier == Tier::Free || tasks == 0 {
+    if !waiting.tier.is_paid() || tasks == 0 {
         return Amount::ZERO;
     }
     let too_dear = Amount::from_micros(i64::MAX);
@@ -219,7 +219,7 @@ pub(crate) fn earmark(waiting: &Waiting, tasks: u64) -> Amount {
 
 /// Sorts by rank and gives each account's money to its orders in that order, while it lasts.
 fn fund(book: &Book, all: &mut [Waiting]) {
-    all.sort_by_key(|waiting| (waiting.tier, waiting.key));
+    all.sort_by_key(|waiting| (!waiting.tier.is_paid(), waiting.key));
     let mut left = available(book);
     for waiting in all.iter_mut() {
         let of_account = left.get_mut(waiting.account.as_str());

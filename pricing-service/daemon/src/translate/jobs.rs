@@ -9,7 +9,7 @@ use slurm_client::controller::{Job, JobFlag, Sharing};
 use slurm_client::{BaseState, hosts};
 
 use super::{MINUTE_S, UNTYPED_POOL, minutes, pool_of_node, saturated};
-use crate::facts::{ClusterFacts, Ending, JobIdentity, Run, RunEnd, WaitingJob};
+use crate::facts::{ClusterFacts, Ending, JobIdentity, Run, RunClock, RunEnd, WaitingJob};
 
 /// What the jobs of slurmctld are to the market.
 #[derive(Debug, Default)]
@@ -192,7 +192,19 @@ fn run(record: &Job, identity: JobIdentity, pool_of_node: &BTreeMap<String, Stri
         // slurmctld does not tell how long a job was suspended in all; slurmdbd does.
         suspended_s: record.suspend_time_s.is_none().then_some(0),
     });
-    Some(Run { identity, start_s, end, gpus, nodes })
+    let clock = clock(record, start_s);
+    Some(Run { identity, start_s, end, clock, can_be_requeued: record.batch && record.requeue, gpus, nodes })
+}
+
+/// As squeue reckons a job's time (src/common/job_info: `pre_sus_time` is counted at each suspension).
+fn clock(record: &Job, start_s: i64) -> RunClock {
+    match record.suspend_time_s {
+        None => RunClock { counted_s: 0, running_since_s: Some(start_s) },
+        Some(changed_s) => RunClock {
+            counted_s: record.run_before_suspension_s,
+            running_since_s: (record.state.base == BaseState::Running).then_some(changed_s),
+        },
+    }
 }
 
 fn node_names(list: Option<&str>) -> BTreeSet<String> {
@@ -242,7 +254,9 @@ pub(crate) fn accounted_run(
         time_limit_s: minutes(record.time_limit).map(|minutes| i64::from(minutes) * MINUTE_S),
     };
     let end = Some(RunEnd { end_s, suspended_s: Some(record.suspended_s) });
-    Some(Run { identity, start_s, end, gpus, nodes })
+    let counted_s = end_s.saturating_sub(start_s).saturating_sub(record.suspended_s).max(0);
+    let clock = RunClock { counted_s, running_since_s: None };
+    Some(Run { identity, start_s, end, clock, can_be_requeued: false, gpus, nodes })
 }
 
 /// The end of a run, whatever became of its stamp; `None` if it has not run or not ended.

@@ -46,14 +46,14 @@ pub enum BidErrorKind {
     UnknownOption,
     RepeatedOption,
     UnknownTier,
-    /// `max`, `deadline`, and the tiers that are not open.
+    /// `max`, `deadline`.
     OptionNotYet,
     /// `bid:auto`.
     AutoNotYet,
     /// `bid:a100=1.8,h100=3`.
     ModelsNotYet,
-    /// `tier=standard` with a limit of 0.
-    StandardWithoutLimit,
+    /// A tier that pays with a limit of 0.
+    TierWithoutLimit,
     /// `tier=free` with a limit above 0.
     FreeWithLimit,
 }
@@ -128,7 +128,10 @@ impl fmt::Display for BidError {
             }
             RepeatedOption => write!(f, "option \"{text}\" at column {column} is given twice; keep one"),
             UnknownTier => {
-                write!(f, "cannot read \"{text}\" at column {column}; write tier=standard or leave it out")
+                write!(
+                    f,
+                    "cannot read \"{text}\" at column {column}; write tier=urgent, tier=standard or tier=spot, or leave it out"
+                )
             }
             OptionNotYet => {
                 write!(f, "option \"{text}\" at column {column} is not available yet; leave it out")
@@ -141,7 +144,7 @@ impl fmt::Display for BidError {
                 f,
                 "a limit per model, \"{text}\" at column {column}, is not available yet; write one number, e.g. {example}"
             ),
-            StandardWithoutLimit => {
+            TierWithoutLimit => {
                 write!(
                     f,
                     "\"{text}\" at column {column} needs a limit above 0; write e.g. {example}, or {free} for the free tier"

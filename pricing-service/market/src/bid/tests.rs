@@ -33,6 +33,7 @@ fn the_token_is_found_wherever_it_may_start() {
         ("größe=5 bid:3.5", 3_500_000),
         ("a\u{3000}bid:3.5\u{a0}b", 3_500_000),
         ("bid:3.5,tier=standard", 3_500_000),
+        ("bid:3.5,tier=SPOT", 3_500_000),
         ("bid:3.5,TIER=Standard;x", 3_500_000),
         ("bid:0,tier=free", 0),
         ("bid:1000000", 1_000_000_000_000),
@@ -129,11 +130,16 @@ fn refusals_say_what_is_wrong_where_and_what_to_type() {
             "bid:5,deadline=2026-12-02T08:00",
             "option \"deadline\" at column 7 is not available yet; leave it out",
         ),
-        ("bid:5,tier=spot", "option \"tier=spot\" at column 7 is not available yet; leave it out"),
-        ("bid:5,tier=urgent,max=4", "option \"tier=urgent\" at column 7 is not available yet; leave it out"),
-        ("bid:5,tier=gold", "cannot read \"tier=gold\" at column 7; write tier=standard or leave it out"),
-        ("bid:5,tier", "cannot read \"tier\" at column 7; write tier=standard or leave it out"),
-        ("bid:5,tier=standard,tier=standard", "option \"tier\" at column 21 is given twice; keep one"),
+        ("bid:5,tier=urgent,max=4", "option \"max\" at column 19 is not available yet; leave it out"),
+        (
+            "bid:5,tier=gold",
+            "cannot read \"tier=gold\" at column 7; write tier=urgent, tier=standard or tier=spot, or leave it out",
+        ),
+        (
+            "bid:5,tier",
+            "cannot read \"tier\" at column 7; write tier=urgent, tier=standard or tier=spot, or leave it out",
+        ),
+        ("bid:5,tier=standard,tier=spot", "option \"tier\" at column 21 is given twice; keep one"),
         (
             "bid:0,tier=standard",
             "\"tier=standard\" at column 7 needs a limit above 0; write e.g. bid:3.5, or bid:0 for the free tier",
@@ -185,11 +191,16 @@ fn bytes_that_are_not_utf8_hide_no_token() {
 
 #[test]
 fn the_canonical_form_is_read_back() {
-    for text in ["0", "3.5", "0.000001", "1000000"] {
-        let bid: Bid = text.parse().unwrap();
-        assert_eq!(bid.to_string(), text);
-        assert_eq!(bid.is_free(), text == "0");
+    for (text, tier) in [
+        ("0", Tier::Free),
+        ("0,tier=free", Tier::Free),
+        ("3.5", Tier::Standard),
+        ("0.000001,tier=standard", Tier::Standard),
+        ("1000000,tier=spot", Tier::Spot),
+        ("3,tier=urgent", Tier::Urgent),
+    ] {
+        let bid = parse_value(text).unwrap();
+        assert_eq!((bid.to_string().as_str(), bid.tier(), bid.is_free()), (text, tier, tier == Tier::Free));
     }
-    assert_eq!("3.5,tier=standard".parse::<Bid>(), Err(DecimalError::NotPlain));
-    assert_eq!("03.50".parse::<Bid>().map(|bid| bid.to_string()).as_deref(), Ok("3.5"));
+    assert_eq!(parse_value("03.50,TIER:Spot").map(|bid| bid.to_string()).as_deref(), Ok("3.5,tier=spot"));
 }

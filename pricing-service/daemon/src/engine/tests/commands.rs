@@ -15,7 +15,12 @@ pub(super) fn deposit(key: &str, amount: &str) -> v1::DepositRequest {
 }
 
 fn bid(key: &str, job_id: u32, limit: &str) -> v1::ChangeBidRequest {
-    v1::ChangeBidRequest { job_id, limit_usu: su(limit).micros(), idempotency_key: key.into() }
+    v1::ChangeBidRequest {
+        job_id,
+        limit_usu: su(limit).micros(),
+        idempotency_key: key.into(),
+        ..Default::default()
+    }
 }
 
 #[test]

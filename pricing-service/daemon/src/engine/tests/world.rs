@@ -18,8 +18,8 @@ use crate::accounting::{AccountingFound, WorkBoard};
 use crate::controller;
 use crate::engine::{Engine, EngineError, Event};
 use crate::facts::{
-    AssociationFacts, ClusterFacts, Facts, JobIdentity, NodeGpus, PartitionFacts, PoolFacts, Run, RunEnd,
-    UserFacts, WaitingJob,
+    AssociationFacts, ClusterFacts, Facts, JobIdentity, NodeGpus, PartitionFacts, PoolFacts, Run, RunClock,
+    RunEnd, UserFacts, WaitingJob,
 };
 use crate::publication::Publication;
 use crate::query::{Caller, Query, QueryError, Reply};
@@ -50,6 +50,8 @@ pub(super) struct Job {
     pub(super) id: u32,
     pub(super) account: &'static str,
     pub(super) limit: &'static str,
+    /// Counts where the limit is above zero.
+    pub(super) tier: Tier,
     pub(super) gpus: u32,
     /// The id of the array whose task it is.
     pub(super) array_id: Option<u32>,
@@ -69,7 +71,8 @@ pub(super) enum State {
 
 pub(super) fn job(id: u32, account: &'static str, limit: &'static str, gpus: u32) -> Job {
     let (submitted_s, time_limit_s) = (BEGAN_S + i64::from(id), Some(3600));
-    Job { id, account, limit, gpus, array_id: None, submitted_s, time_limit_s, state: State::Waits }
+    let tier = Tier::Standard;
+    Job { id, account, limit, tier, gpus, array_id: None, submitted_s, time_limit_s, state: State::Waits }
 }
 
 impl Job {
@@ -79,13 +82,13 @@ impl Job {
 
     fn identity(&self) -> JobIdentity {
         let limit = Price::parse(self.limit).expect("price");
-        let tier = if limit == Price::ZERO { Tier::Free } else { Tier::Standard };
+        let tier = if limit == Price::ZERO { Tier::Free } else { self.tier };
         let (uid, user) = if self.account == "vision" { (VIS1.uid, "vis1") } else { (NLP1.uid, "nlp1") };
         JobIdentity {
             job_id: self.id,
             array_job_id: self.array_id.unwrap_or(self.id),
             array_task_id: self.array_id.map(|array_id| self.id - array_id),
-            stamp: Stamp { uuid: self.uuid(), limit, tier, unavailable: false },
+            stamp: Stamp { uuid: self.uuid(), limit, tier, signal: None, unavailable: false },
             uid,
             user: user.into(),
             account: self.account.into(),
@@ -120,6 +123,8 @@ impl Job {
             identity: self.identity(),
             start_s,
             end,
+            clock: RunClock { counted_s: 0, running_since_s: Some(start_s) },
+            can_be_requeued: true,
             gpus: BTreeMap::from([("a100".to_owned(), self.gpus)]),
             nodes: BTreeSet::from(["gpu1".to_owned()]),
         })
@@ -231,8 +236,12 @@ impl World {
     pub(super) fn change_bid_at(&mut self, seconds_after_began: i64, key: &str, job_id: u32, limit: &str) {
         self.now_s = BEGAN_S + seconds_after_began;
         CLOCK_S.set(self.now_s);
-        let request =
-            v1::ChangeBidRequest { job_id, limit_usu: su(limit).micros(), idempotency_key: key.into() };
+        let request = v1::ChangeBidRequest {
+            job_id,
+            limit_usu: su(limit).micros(),
+            idempotency_key: key.into(),
+            ..Default::default()
+        };
         self.engine.change_bid(ROOT, &request).expect("changes");
     }
 
