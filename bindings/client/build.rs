@@ -13,7 +13,7 @@ const FUNCTIONS: &str = "slurm_(init|api_version|strerror|seterrno|ping|get_stat
     |slurm_load_(jobs|node|partitions|ctl_conf|assoc_mgr_info)\
     |slurm_free_(job_info|node_info|partition_info|assoc_mgr_info|stats_response)_msg\
     |slurm_free_ctl_conf\
-    |slurm_init_job_desc_msg|slurm_update_job\
+    |slurm_init_job_desc_msg|slurm_update_job|slurm_(notify_job|kill_job2|requeue)\
     |slurm_hostlist_(create|shift|destroy)\
     |slurm_list_(create|append|count|destroy|next|iterator_create|iterator_destroy)\
     |slurm_bit_(size|test)\

@@ -9,3 +9,4 @@ mod plugins;
 mod priority;
 mod restarts;
 mod submissions;
+mod tiers;

@@ -28,7 +28,11 @@ fn refusals_say_what_is_wrong_and_what_to_type() {
         ("vis1", &["--gpus=4", "-t10", "--comment=bid:0.4"], "name a model"),
         ("vis1", &["--gres=gpu:a100:1", "--comment=bid:1 bid:2"], "two bids"),
         ("vis1", &["--gres=gpu:a100:1", "--comment=bid=1"], "bid:"),
-        ("vis1", &["--gres=gpu:a100:1", "--comment=bid:1,tier=spot"], "not available yet"),
+        (
+            "vis1",
+            &["--gres=gpu:a100:1", "--comment=bid:1,tier=gold"],
+            "write tier=urgent, tier=standard or tier=spot",
+        ),
         ("vis1", &["--gres=gpu:a100:1", "--comment=bid:1,max=40"], "not available yet"),
         ("vis1", &["--gres=gpu:a100:1", "--comment=bid:1", "--qos=normal"], "--qos"),
         ("vis1", &["--gres=gpu:a100:1", "--qos=standard"], "--comment=bid:"),

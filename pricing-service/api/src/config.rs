@@ -44,6 +44,7 @@ pub struct Config {
     /// Where the daemon's sockets lie.
     pub socket_dir: PathBuf,
     pub tiers: TierQos,
+    pub eviction: Eviction,
     pub factor: Factor,
     /// By GPU model as Slurm writes it, in lower case.
     pub pools: BTreeMap<String, Pool>,
@@ -64,6 +65,7 @@ impl Default for Config {
             state_dir: "/var/lib/quotamarket".into(),
             socket_dir: "/run/quotamarket".into(),
             tiers: TierQos::default(),
+            eviction: Eviction::default(),
             factor: Factor::default(),
             pools: BTreeMap::new(),
         }
@@ -172,6 +174,24 @@ impl TierQos {
     }
 }
 
+/// How a running spot job gives way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Eviction {
+    /// Seconds from the warning until the GPUs are taken.
+    #[serde(deserialize_with = "seconds_1_to_3600")]
+    pub grace_s: u32,
+    /// A job that asked for its signal earlier than that gets the time it asked for, up to this.
+    #[serde(deserialize_with = "seconds_1_to_3600")]
+    pub grace_most_s: u32,
+}
+
+impl Default for Eviction {
+    fn default() -> Self {
+        Self { grace_s: 60, grace_most_s: 600 }
+    }
+}
+
 /// How a rank becomes priority: units for each doubling, rounded down to a multiple of `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -260,6 +280,9 @@ impl Config {
         }
         if self.stale_after_s <= self.poll_s {
             return fail("stale_after_s", "must be greater than poll_s");
+        }
+        if self.eviction.grace_most_s < self.eviction.grace_s {
+            return fail("grace_most_s", "must not be less than grace_s");
         }
         if self.factor.step > self.factor.per_doubling {
             return fail("step", "must not be greater than per_doubling");

@@ -9,8 +9,8 @@ use hyper_util::rt::TokioIo;
 use market_api::v1::market_client::MarketClient;
 use market_api::v1::{
     BalancesReply, BalancesRequest, ChangeBidReply, ChangeBidRequest, DepositReply, DepositRequest,
-    ExplainReply, ExplainRequest, JobsReply, JobsRequest, LedgerReply, LedgerRequest, PricesReply,
-    PricesRequest,
+    EvictReply, EvictRequest, ExplainReply, ExplainRequest, JobsReply, JobsRequest, LedgerReply,
+    LedgerRequest, PricesReply, PricesRequest,
 };
 use thiserror::Error;
 use tokio::net::UnixStream;
@@ -85,6 +85,10 @@ impl Market {
 
     pub(crate) fn change_bid(&self, request: ChangeBidRequest) -> Result<ChangeBidReply, CallError> {
         self.call(async |mut market| market.change_bid(request).await)
+    }
+
+    pub(crate) fn evict(&self, request: EvictRequest) -> Result<EvictReply, CallError> {
+        self.call(async |mut market| market.evict(request).await)
     }
 
     /// One connection for one call: a command needs one or two.

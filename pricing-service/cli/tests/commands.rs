@@ -194,6 +194,19 @@ fn bid_tells_the_change_and_the_rank() {
 }
 
 #[test]
+fn evict_names_both_jobs() {
+    let site = Site::start();
+    let warned = "Job 2 is warned, with the signal it asked for, and requeued 60 s later, for job 15.\n";
+    let keyed = ["admin", "evict", "2", "--for", "12_3", "--idempotency-key=k"];
+    assert_eq!(site.run(&keyed), Ran::printed(warned));
+    let requests = site.requests();
+    let last = requests.last().expect("asked");
+    assert_eq!(last, r#"EvictRequest { job_id: 2, beneficiary_job_id: 15, idempotency_key: "k" }"#);
+    let cancelled = "Job 3 is warned and cancelled 60 s later, for job 2.\n";
+    assert_eq!(site.run(&["admin", "evict", "3", "--for=2"]), Ran::printed(cancelled));
+}
+
+#[test]
 fn json_has_slurms_frame_and_every_field() {
     let site = Site::start();
     let meta = |command: &str, as_of: Value| json!({"schema": 1, "as_of": as_of, "command": command});

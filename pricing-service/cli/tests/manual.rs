@@ -5,7 +5,7 @@ use std::process::Command;
 
 const TABLES: [&str; 4] = ["price", "balance", "jobs", "ledger"];
 const SENTENCES: [&str; 3] = ["explain", "deposit", "bid"];
-const ADMIN: [&str; 1] = ["setup"];
+const ADMIN: [&str; 2] = ["evict", "setup"];
 
 fn output_of(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_sbid")).args(arguments).output().expect("sbid runs");

@@ -13,6 +13,7 @@ use slurm_client::controller::{self, JobUpdate};
 
 use crate::clock::{monotonic_ns, now_s};
 use crate::engine::{EndTold, Event};
+use crate::eviction::{Act, Acted};
 use crate::facts::Facts;
 use crate::translate;
 
@@ -30,6 +31,7 @@ const CLUSTER_READ_EVERY: Duration = Duration::from_secs(5);
 enum Request {
     ReadNow,
     Restamp { job_id: u32, stamp: Stamp },
+    Act(Act),
 }
 
 /// Asks the thread for something; never waits.
@@ -49,6 +51,11 @@ impl ControllerPort {
     pub(crate) fn restamp(&self, job_id: u32, stamp: Stamp) {
         let _ = self.requests.send(Request::Restamp { job_id, stamp });
     }
+
+    /// A step of an eviction; answered with [`Event::Acted`].
+    pub(crate) fn act(&self, act: Act) {
+        let _ = self.requests.send(Request::Act(act));
+    }
 }
 
 pub(crate) fn port() -> (ControllerPort, ControllerInbox) {
@@ -59,6 +66,15 @@ pub(crate) fn port() -> (ControllerPort, ControllerInbox) {
 #[derive(Debug)]
 pub(crate) struct ControllerInbox {
     requests: Receiver<Request>,
+}
+
+#[cfg(test)]
+impl ControllerInbox {
+    /// The steps asked for since the last look.
+    pub(crate) fn acts(&self) -> Vec<Act> {
+        let act = |request| if let Request::Act(act) = request { Some(act) } else { None };
+        self.requests.try_iter().filter_map(act).collect()
+    }
 }
 
 /// Cluster name for the slurmdbd thread, which cannot start before it is known.
@@ -76,6 +92,7 @@ pub(crate) fn spawn(
             events,
             cluster_name,
             restamps: BTreeMap::new(),
+            acts: Vec::new(),
             cluster: None,
             unreadable_nodes: BTreeSet::new(),
             outage_told: false,
@@ -89,6 +106,7 @@ struct ControllerThread {
     cluster_name: ClusterName,
     /// Stamps still to be written; the newest of each job counts.
     restamps: BTreeMap<u32, Stamp>,
+    acts: Vec<Act>,
     cluster: Option<(Instant, Arc<ClusterRead>)>,
     unreadable_nodes: BTreeSet<String>,
     outage_told: bool,
@@ -118,13 +136,18 @@ impl ControllerThread {
                     rest_if_hinted = rest.max(took * REST_BEFORE_HINTED_READ);
                     self.note_outage(None);
                     self.write_stamps(&read);
+                    self.act(Act::run);
                     if self.events.send(Event::Facts(Box::new(read.facts))).is_err() {
                         return;
                     }
                 }
                 // Nothing has changed: the former facts hold.
                 Ok(None) => self.note_outage(None),
-                Err(error) => self.note_outage(Some(&error)),
+                Err(error) => {
+                    self.note_outage(Some(&error));
+                    // When slurmctld is back, something else may be wanted.
+                    self.act(Act::not_done);
+                }
             }
             let now = Instant::now();
             let due = (began + poll).max(now + rest);
@@ -142,6 +165,10 @@ impl ControllerThread {
                 Ok(Request::ReadNow) => due = soonest,
                 Ok(Request::Restamp { job_id, stamp }) => {
                     self.restamps.insert(job_id, stamp);
+                    due = soonest;
+                }
+                Ok(Request::Act(act)) => {
+                    self.acts.push(act);
                     due = soonest;
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
@@ -205,6 +232,13 @@ impl ControllerThread {
         });
         self.cluster = Some((Instant::now(), Arc::clone(&read)));
         Ok(Some(read))
+    }
+
+    fn act(&mut self, how: fn(&Act) -> Acted) {
+        for act in self.acts.drain(..) {
+            // The engine is gone only when the process ends.
+            let _ = self.events.send(Event::Acted(how(&act)));
+        }
     }
 
     /// Only jobs that still wait are written to; what Slurm refuses for good is dropped.

@@ -4,6 +4,7 @@ mod accounting;
 mod clock;
 mod controller;
 mod engine;
+mod eviction;
 mod facts;
 mod grpc;
 mod model;

@@ -10,6 +10,7 @@ use market::order::{OrderId, Tier};
 
 pub(crate) type OrderRow = i64;
 pub(crate) type SegmentRow = i64;
+pub(crate) type EvictionRow = i64;
 
 /// A job in the market, an array as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +113,19 @@ pub(crate) struct RoundOrder {
     pub(crate) q: MilliGpus,
 }
 
+/// A running spot job that gives way to a waiting order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Eviction {
+    pub(crate) row: EvictionRow,
+    pub(crate) segment: SegmentRow,
+    pub(crate) beneficiary: OrderRow,
+    pub(crate) asked_s: i64,
+    /// `None`: not warned yet.
+    pub(crate) grace_until_s: Option<i64>,
+    /// How its GPUs were taken, once they were.
+    pub(crate) outcome: Option<String>,
+}
+
 /// All of it. A pass works on a copy and replaces the original when its transaction is committed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Book {
@@ -127,4 +141,6 @@ pub(crate) struct Book {
     /// When the last round was; `None` before the first.
     pub(crate) round_at_s: Option<i64>,
     pub(crate) round_orders: Vec<RoundOrder>,
+    /// Those that are not closed.
+    pub(crate) evictions: BTreeMap<EvictionRow, Eviction>,
 }

@@ -18,6 +18,7 @@ pub(crate) enum Query {
     Ledger(Caller, v1::LedgerRequest),
     Deposit(Caller, v1::DepositRequest),
     ChangeBid(Caller, v1::ChangeBidRequest),
+    Evict(Caller, v1::EvictRequest),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +30,7 @@ pub(crate) enum Reply {
     Ledger(v1::LedgerReply),
     Deposit(v1::DepositReply),
     ChangeBid(v1::ChangeBidReply),
+    Evict(v1::EvictReply),
 }
 
 pub(crate) type Answer = oneshot::Sender<Result<Reply, QueryError>>;

@@ -5,6 +5,7 @@
 
 mod associations;
 mod config;
+mod intervene;
 mod job;
 mod jobs;
 mod nodes;
@@ -20,6 +21,7 @@ use slurm_sys as sys;
 
 pub use associations::{AdminLevel, Association, AssociationsReply, Coordinates, Qos, User, associations};
 pub use config::{Config, Enforce, PriorityWeights, config};
+pub use intervene::{SignalTo, cancel_job, notify_job, requeue_job, signal_job};
 pub use job::{Job, JobFlag, JobState, Memory, Sharing};
 pub use jobs::{JobsReply, jobs};
 pub use nodes::{Node, NodeFlag, NodeState, NodesReply, nodes};

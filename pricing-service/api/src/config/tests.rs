@@ -38,6 +38,7 @@ fn every_mistake_names_file_line_and_key() {
         ("[pools.a100]\n", "market.toml:1: pools.a100: missing field `weight`"),
         ("[pools.A100]\nweight = 1\n", "market.toml:1: A100: is no GPU model"),
         ("poll_s = 20\nstale_after_s = 20\n", "market.toml:2: stale_after_s: must be greater than poll_s"),
+        ("[eviction]\ngrace_s = 90\ngrace_most_s = 60\n", "market.toml:3: grace_most_s: must not be less"),
         ("poll_s 3\n", "market.toml:1: poll_s 3:"),
     ];
     for (text, expected) in cases {

@@ -241,6 +241,17 @@ impl Market for FixedMarket {
         Ok(Response::new(DepositReply { transfer_id: 42, available_usu: 212_500_000 }))
     }
 
+    async fn evict(&self, request: Request<EvictRequest>) -> Result<Response<EvictReply>, Status> {
+        let request = self.note(request);
+        Ok(Response::new(EvictReply {
+            job_name: request.job_id.to_string(),
+            beneficiary_name: request.beneficiary_job_id.to_string(),
+            grace_s: 60,
+            signal: if request.job_id == 2 { "B:10@60".into() } else { String::new() },
+            is_requeued: request.job_id == 2,
+        }))
+    }
+
     async fn change_bid(
         &self,
         request: Request<ChangeBidRequest>,

@@ -120,7 +120,7 @@ impl Engine {
     }
 
     /// The reply to a command that came before. The same key for something else is an error.
-    fn first_answer<R: Message + Default>(
+    pub(super) fn first_answer<R: Message + Default>(
         &mut self,
         caller: Caller,
         key: &str,

@@ -40,7 +40,9 @@ impl Engine {
             let is_run_of_it =
                 |other: &&Segment| other.order == segment.order && other.display_id == segment.display_id;
             let runs = segments.iter().filter(is_run_of_it).count();
-            return Ok(explain_segment(&order, segment, runs, as_of_s));
+            let mut reply = explain_segment(&order, segment, runs, as_of_s);
+            reply.sentences.extend(self.eviction_sentence(segment, as_of_s));
+            return Ok(reply);
         }
         if let Some(order) = store::orders::by_job(self.store.reader(), job_id)? {
             self.check_may_see(caller, &order, job_id)?;

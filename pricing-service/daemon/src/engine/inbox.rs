@@ -31,7 +31,7 @@ impl Inbox {
                 Some(old) => *old = event,
                 None => self.arrived.push_back(event),
             },
-            Event::Accounting(_) | Event::Query(..) => self.arrived.push_back(event),
+            Event::Accounting(_) | Event::Query(..) | Event::Acted(_) => self.arrived.push_back(event),
         }
     }
 }
@@ -59,6 +59,7 @@ mod tests {
             Event::Facts(facts) => facts.as_of_s.to_string(),
             Event::Accounting(_) => "accounting".into(),
             Event::Query(..) => "query".into(),
+            Event::Acted(_) => "acted".into(),
             Event::Lost(thread) => thread.into(),
             Event::Stop => "stop".into(),
         };

@@ -3,6 +3,7 @@
 
 mod commands;
 mod escrow;
+mod evict;
 mod explain;
 mod gap;
 mod inbox;
@@ -33,8 +34,9 @@ use self::terms::Terms;
 use self::waiting::Waiting;
 use crate::accounting::{AccountingFound, AccountingWork, ReceiptDue, WorkBoard};
 use crate::controller::ControllerPort;
+use crate::eviction::Acted;
 use crate::facts::{Ending, Facts, Run};
-use crate::model::Book;
+use crate::model::{Book, EvictionRow};
 use crate::publication::Publication;
 use crate::query::{Answer, Query};
 use crate::store::{Store, StoreError};
@@ -49,6 +51,7 @@ pub(crate) enum Event {
     Facts(Box<Facts>),
     Accounting(AccountingFound),
     Query(Query, Answer),
+    Acted(Acted),
     /// A thread has ended that the daemon is useless without.
     Lost(&'static str),
     Stop,
@@ -97,6 +100,8 @@ pub(crate) struct Engine {
     /// Runs that cannot be booked, and so are left out.
     left_out: BTreeSet<RunKey>,
     gap: Option<Gap>,
+    /// Evictions of which the slurmctld thread was told a step that it has not answered yet.
+    told: BTreeSet<EvictionRow>,
     publications: watch::Sender<Arc<Publication>>,
     board: Arc<WorkBoard>,
     controller: ControllerPort,
@@ -135,6 +140,7 @@ impl Engine {
             accounted: Accounted::default(),
             left_out: BTreeSet::new(),
             gap: None,
+            told: BTreeSet::new(),
             publications,
             board,
             controller,
@@ -155,6 +161,7 @@ impl Engine {
                     let reply = self.answer(query);
                     let _ = answer.send(reply);
                 }
+                Event::Acted(acted) => self.take_acted(&acted),
                 Event::Lost(thread) => return Err(EngineError::Lost(thread)),
                 Event::Stop => break,
             }
@@ -242,6 +249,7 @@ impl Engine {
             Ok(()) => {
                 self.publish();
                 self.post_work();
+                self.post_evictions();
                 true
             }
             Err(PassError::Store(error)) => {
@@ -277,6 +285,7 @@ impl Engine {
             pass.refresh_waiting(&job.identity)?;
         }
         pass.close_finished()?;
+        pass.close_evictions()?;
 
         let policy = self.config.array_earmark;
         let mut waiting = waiting::all(&pass.book, facts, &self.terms, policy);

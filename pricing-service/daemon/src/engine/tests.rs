@@ -1,6 +1,7 @@
 //! The engine driven by facts alone, as slurmctld and slurmdbd would tell them.
 
 mod commands;
+mod evictions;
 mod gaps;
 mod life;
 mod prices;

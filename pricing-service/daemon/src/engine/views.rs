@@ -43,6 +43,7 @@ impl Engine {
             Query::Ledger(caller, request) => Reply::Ledger(self.ledger(caller, &request)?),
             Query::Deposit(caller, request) => Reply::Deposit(self.deposit(caller, &request)?),
             Query::ChangeBid(caller, request) => Reply::ChangeBid(self.change_bid(caller, &request)?),
+            Query::Evict(caller, request) => Reply::Evict(self.evict(caller, &request)?),
         };
         Ok(reply)
     }

@@ -104,4 +104,8 @@ impl Market for MarketService {
     ) -> Result<Response<v1::ChangeBidReply>, Status> {
         reply_of!(self, Query::ChangeBid(caller(&request)?, request.into_inner()), ChangeBid)
     }
+
+    async fn evict(&self, request: Request<v1::EvictRequest>) -> Result<Response<v1::EvictReply>, Status> {
+        reply_of!(self, Query::Evict(caller(&request)?, request.into_inner()), Evict)
+    }
 }

@@ -142,6 +142,20 @@ CREATE TABLE segment_price (
     FOREIGN KEY (segment_id, pool) REFERENCES segment_pool (segment_id, pool)
 ) STRICT;
 
+-- A running spot job that gives way to a waiting order: asked, warned (grace_until_s), taken (outcome), closed.
+CREATE TABLE eviction (
+    id             INTEGER PRIMARY KEY,
+    segment_id     INTEGER NOT NULL REFERENCES segment (id),
+    beneficiary_id INTEGER NOT NULL REFERENCES market_order (id),
+    actor_uid      INTEGER,
+    asked_s        INTEGER NOT NULL,
+    grace_until_s  INTEGER,
+    closed_s       INTEGER,
+    outcome        TEXT CHECK (outcome IN ('requeued', 'cancelled', 'ended_by_itself', 'called_off')),
+    CHECK (closed_s IS NULL OR outcome IS NOT NULL)
+) STRICT;
+CREATE UNIQUE INDEX eviction_open ON eviction (segment_id) WHERE closed_s IS NULL;
+
 CREATE TABLE pool_round (
     round_id     INTEGER NOT NULL,
     pool         TEXT NOT NULL,

@@ -1,5 +1,6 @@
 //! The ledger on disk: SQLite in WAL mode with one writer. A pass over Slurm's facts is one transaction.
 
+mod evictions;
 pub(crate) mod ledger;
 pub(crate) mod orders;
 mod rounds;
@@ -83,6 +84,7 @@ impl Store {
         orders::load(&self.connection, &mut book)?;
         segments::load(&self.connection, recent_s, &mut book)?;
         rounds::load(&self.connection, &mut book)?;
+        evictions::load(&self.connection, &mut book)?;
         book.balances = ledger::balances(&self.connection)?;
         Ok(book)
     }

@@ -8,14 +8,14 @@ use std::sync::mpsc::Receiver;
 use market::amount::{Amount, Price};
 use market::ledger::LedgerAccount;
 use market::order::Tier;
-use market::stamp::Stamp;
+use market::stamp::{CheckpointSignal, Stamp};
 use market_api::config::Config;
 use market_api::v1;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::accounting::{AccountingFound, WorkBoard};
-use crate::controller;
+use crate::controller::{self, ControllerInbox};
 use crate::engine::{Engine, EngineError, Event};
 use crate::facts::{
     AssociationFacts, ClusterFacts, Facts, JobIdentity, NodeGpus, PartitionFacts, PoolFacts, Run, RunClock,
@@ -37,6 +37,8 @@ pub(super) struct World {
     pub(super) now_s: i64,
     pub(super) jobs: BTreeMap<u32, Job>,
     pub(super) all_gpus_busy: bool,
+    /// What the slurmctld thread is asked for.
+    pub(super) asked: ControllerInbox,
 }
 
 thread_local! {
@@ -52,6 +54,7 @@ pub(super) struct Job {
     pub(super) limit: &'static str,
     /// Counts where the limit is above zero.
     pub(super) tier: Tier,
+    pub(super) signal: Option<CheckpointSignal>,
     pub(super) gpus: u32,
     /// The id of the array whose task it is.
     pub(super) array_id: Option<u32>,
@@ -72,7 +75,19 @@ pub(super) enum State {
 pub(super) fn job(id: u32, account: &'static str, limit: &'static str, gpus: u32) -> Job {
     let (submitted_s, time_limit_s) = (BEGAN_S + i64::from(id), Some(3600));
     let tier = Tier::Standard;
-    Job { id, account, limit, tier, gpus, array_id: None, submitted_s, time_limit_s, state: State::Waits }
+    let signal = None;
+    Job {
+        id,
+        account,
+        limit,
+        tier,
+        signal,
+        gpus,
+        array_id: None,
+        submitted_s,
+        time_limit_s,
+        state: State::Waits,
+    }
 }
 
 impl Job {
@@ -88,7 +103,7 @@ impl Job {
             job_id: self.id,
             array_job_id: self.array_id.unwrap_or(self.id),
             array_task_id: self.array_id.map(|array_id| self.id - array_id),
-            stamp: Stamp { uuid: self.uuid(), limit, tier, signal: None, unavailable: false },
+            stamp: Stamp { uuid: self.uuid(), limit, tier, signal: self.signal, unavailable: false },
             uid,
             user: user.into(),
             account: self.account.into(),
@@ -135,14 +150,14 @@ pub(super) fn su(text: &str) -> Amount {
     Amount::parse(text).expect("amount")
 }
 
-fn engine(directory: &TempDir) -> (Engine, watch::Receiver<Arc<Publication>>) {
+fn engine(directory: &TempDir) -> (Engine, watch::Receiver<Arc<Publication>>, ControllerInbox) {
     let store = Store::open(&directory.path().join(FILE_NAME)).expect("opens");
     let (publications, published) = watch::channel(Arc::new(Publication::default()));
-    let (port, _inbox) = controller::port();
+    let (port, asked) = controller::port();
     let board = Arc::new(WorkBoard::default());
     let clock = || CLOCK_S.get();
     let engine = Engine::new(Config::default(), store, clock, publications, board, port).expect("loads");
-    (engine, published)
+    (engine, published, asked)
 }
 
 impl World {
@@ -181,7 +196,7 @@ impl World {
 
     /// The daemon is killed and started again.
     pub(super) fn restart(&mut self) {
-        (self.engine, self.published) = engine(&self.directory);
+        (self.engine, self.published, self.asked) = engine(&self.directory);
     }
 
     /// The engine takes what is sent, to the end; gives the directory of its ledger.
@@ -191,9 +206,10 @@ impl World {
 
     /// A daemon over a ledger that is there.
     pub(super) fn over(directory: TempDir) -> Self {
-        let (engine, published) = engine(&directory);
+        let (engine, published, asked) = engine(&directory);
         let jobs = BTreeMap::new();
-        let mut world = Self { directory, engine, published, now_s: BEGAN_S, jobs, all_gpus_busy: false };
+        let mut world =
+            Self { directory, engine, published, now_s: BEGAN_S, jobs, all_gpus_busy: false, asked };
         world.read();
         world
     }
