@@ -18,7 +18,7 @@ struct bid_job {
 	uint32_t min_cpus;
 	uint32_t num_tasks;
 	uint32_t whole_nodes; /* takes its nodes for itself, with all that is in them */
-	uint32_t has_tasks; /* stands for the pending tasks of an array */
+	uint32_t array_tasks; /* 0: does not stand for the pending tasks of an array */
 	uint32_t array_throttle; /* 0: none */
 	const char *account;
 	const char *partition;

@@ -1,10 +1,13 @@
 //! What job_modify lets pass: a pure judgement of a change against the job as it is.
 //!
-//! Whatever raises the worst case that was checked at submission, or moves the job out of its tier, needs an operator;
-//! the bid itself moves only through `sbid bid`. Changes that lower or repeat pass.
+//! Changes that lower or repeat pass. What may raise the worst case that was checked at submission is priced anew if the
+//! user changes a job of their own that waits; else it needs an operator. The bid itself moves only through `sbid bid`.
+
+mod reprice;
 
 use std::borrow::Cow;
 
+use market::amount::Amount;
 use market::bid;
 use market::request::gpus_of_request;
 use market::stamp::Stamp;
@@ -15,6 +18,7 @@ use slurm_sys::{
     ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE, ESLURM_TOO_MANY_REQUESTED_CPUS, INFINITE, NO_VAL,
 };
 
+pub(crate) use self::reprice::Increase;
 use crate::host::JobRecord;
 use crate::snapshot::Snapshot;
 use crate::submit::{Refusal, Walltime, hosts_named_max, shown};
@@ -24,6 +28,8 @@ use crate::submit::{Refusal, Walltime, hosts_named_max, shown};
 pub(crate) struct Change<'a> {
     /// Operator, SlurmUser or root.
     pub(crate) by_operator: bool,
+    /// Who asks for it; Slurm judges only later whether they may.
+    pub(crate) by_uid: u32,
     pub(crate) comment: Option<&'a [u8]>,
     pub(crate) admin_comment: Option<Cow<'a, str>>,
     pub(crate) account: Option<Cow<'a, str>>,
@@ -45,11 +51,17 @@ pub(crate) struct Change<'a> {
     pub(crate) tres_per_task: Option<Cow<'a, str>>,
 }
 
-/// Judges a change of `job`.
+/// Judges a change of `job`; gives what funds must cover for it to pass. `is_available`: the snapshot is the daemon's and
+/// fresh.
 ///
 /// # Errors
 /// The refusal, its sentence made for the log: Slurm 22.05 shows the user only what the code stands for.
-pub(crate) fn judge(snapshot: &Snapshot, job: &JobRecord<'_>, change: &Change<'_>) -> Result<(), Refusal> {
+pub(crate) fn judge(
+    snapshot: &Snapshot,
+    job: &JobRecord<'_>,
+    change: &Change<'_>,
+    is_available: bool,
+) -> Result<Option<Increase>, Refusal> {
     let of_record = change
         .admin_comment
         .as_deref()
@@ -59,15 +71,36 @@ pub(crate) fn judge(snapshot: &Snapshot, job: &JobRecord<'_>, change: &Change<'_
     match of_record {
         Some(of_record) => {
             judged.check_comment(Some(&of_record))?;
-            if change.by_operator { Ok(()) } else { judged.check_terms() }
+            if change.by_operator {
+                return Ok(None);
+            }
+            match judged.check_terms() {
+                Ok(()) => Ok(None),
+                Err(_) if is_available && job.pending && change.by_uid == job.user_id => {
+                    judged.reprice(&of_record)
+                }
+                Err(refusal) => Err(refusal),
+            }
         }
-        None if change.by_operator => Ok(()),
+        None if change.by_operator => Ok(None),
         None => {
             judged.check_comment(None)?;
             judged.check_market_qos()?;
-            judged.check_gpus_without_bid()
+            judged.check_gpus_without_bid()?;
+            Ok(None)
         }
     }
+}
+
+/// The refusal of a change whose cost the account cannot bear.
+pub(crate) fn short(
+    snapshot: &Snapshot,
+    job: &JobRecord<'_>,
+    change: &Change<'_>,
+    increase: &Increase,
+    free: Amount,
+) -> Refusal {
+    Judged { snapshot, job, change }.short(increase, free)
 }
 
 fn stamp(admin_comment: &str) -> Option<Stamp> {
@@ -94,7 +127,9 @@ impl Judged<'_> {
         };
         let present = self.job.comment.and_then(|comment| bid::find_bytes(comment).ok().flatten());
         if present == Some(new)
-            || of_record.is_some_and(|record| record.limit == new.limit && record.tier == new.tier())
+            || of_record.is_some_and(|record| {
+                record.limit == new.limit && new.asked_tier.is_none_or(|tier| tier == record.tier)
+            })
         {
             return Ok(());
         }

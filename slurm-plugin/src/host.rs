@@ -23,7 +23,7 @@ struct RawJob {
     min_cpus: u32,
     num_tasks: u32,
     whole_nodes: u32,
-    has_tasks: u32,
+    array_tasks: u32,
     array_throttle: u32,
     account: *const c_char,
     partition: *const c_char,
@@ -186,6 +186,8 @@ pub(crate) struct JobRecord<'a> {
     pub(crate) num_tasks: u32,
     /// `--exclusive`, so with all GPUs of its nodes.
     pub(crate) whole_nodes: bool,
+    /// Pending tasks of the array that it stands for, else 0.
+    pub(crate) array_tasks: u32,
     /// Most tasks at once, 0 for no bound; `None` for what does not stand for an array's pending tasks.
     pub(crate) array_throttle: Option<u32>,
     pub(crate) account: Option<Cow<'a, str>>,
@@ -225,7 +227,8 @@ pub(crate) unsafe fn read_job<'a>(record: *mut c_void) -> Option<JobRecord<'a>> 
         min_cpus: raw.min_cpus,
         num_tasks: raw.num_tasks,
         whole_nodes: raw.whole_nodes != 0,
-        array_throttle: (raw.has_tasks != 0).then_some(raw.array_throttle),
+        array_tasks: raw.array_tasks,
+        array_throttle: (raw.array_tasks != 0).then_some(raw.array_throttle),
         account: text(raw.account),
         partition: text(raw.partition),
         qos: text(raw.qos),

@@ -98,15 +98,42 @@ pub unsafe fn job_modify(
         let Some(job) = (unsafe { host::read_job(job_ptr) }) else { return SLURM_SUCCESS };
         // SAFETY: the descriptor is whole and nobody changes it meanwhile.
         let change = unsafe { change_of(job_desc, submit_uid) };
-        match change::judge(&picture.snapshot(), &job, &change) {
+        match judge_and_count(picture, &job, &change) {
             Ok(()) => SLURM_SUCCESS,
             Err(refusal) => {
                 host::log_info(&format!("{} (uid {submit_uid})", refusal.sentence));
+                let refused = v1::ChangeRefused {
+                    job_id: job.job_id,
+                    submit_s: job.submit_s,
+                    sentence: refusal.sentence.clone(),
+                };
+                ROLE.hint(v1::Hint { hint: Some(hint::Hint::ChangeRefused(refused)) });
                 // SAFETY: as the caller promises.
                 unsafe { tell(err_msg, &refusal.sentence) };
                 error_code(refusal.code)
             }
         }
+    })
+}
+
+/// Judges a change, and counts what it needs until the daemon has read slurmctld well after it. If Slurm refuses it in
+/// the end, that much is held back for half a minute.
+fn judge_and_count(picture: &Picture, job: &host::JobRecord<'_>, change: &Change<'_>) -> Result<(), Refusal> {
+    let now_ns = monotonic_ns();
+    let snapshot = picture.snapshot();
+    let Some(increase) = change::judge(&snapshot, job, change, picture.is_available(now_ns))? else {
+        return Ok(());
+    };
+    let ask = funds::Ask {
+        uuid: Uuid::new_v4(),
+        uid: job.user_id,
+        account: &increase.account,
+        amount: increase.amount,
+        at_ns: now_ns,
+    };
+    picture.funds.check_and_add(&ask).map_err(|refusal| match refusal {
+        funds::Refusal::Short { free } => change::short(&snapshot, job, change, &increase, free),
+        funds::Refusal::TooManyInFlight => Refusal::in_flight(),
     })
 }
 
@@ -309,6 +336,7 @@ unsafe fn change_of<'a>(job_desc: &'a job_desc_msg_t, uid: u32) -> Change<'a> {
     let texts = unsafe { Texts::of(job_desc) };
     Change {
         by_operator: host::is_operator(uid),
+        by_uid: uid,
         comment: texts.comment,
         // SAFETY: as the caller promises.
         admin_comment: unsafe { host::text(job_desc.admin_comment) },

@@ -90,6 +90,24 @@ pub fn decide(snapshot: &Snapshot, submission: &Submission<'_>, is_available: bo
     }
 }
 
+/// What a job that is already there may come to cost at its bid, in a tier that pays; nothing without GPUs.
+///
+/// # Errors
+/// As [`decide`]: the account, the model, the least price.
+pub(crate) fn price(
+    snapshot: &Snapshot,
+    submission: &Submission<'_>,
+    bid: Bid,
+    tier: Tier,
+) -> Result<WorstCase, Refusal> {
+    let case = Case { snapshot, submission, scope: Scope::of(snapshot, submission.partition.as_deref()) };
+    let gpus = gpus_asked(&case.ask()).map_err(Refusal::gres)?;
+    if !gpus.is_empty() {
+        case.factor(bid, tier, &gpus)?;
+    }
+    case.worst_case(bid, &gpus, case.account()?)
+}
+
 struct Case<'a> {
     snapshot: &'a Snapshot,
     submission: &'a Submission<'a>,
@@ -305,4 +323,4 @@ impl Case<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -75,6 +75,15 @@ impl ControllerInbox {
         let act = |request| if let Request::Act(act) = request { Some(act) } else { None };
         self.requests.try_iter().filter_map(act).collect()
     }
+
+    /// The stamps asked for since the last look.
+    pub(crate) fn stamps(&self) -> Vec<(u32, Stamp)> {
+        let stamp = |request| match request {
+            Request::Restamp { job_id, stamp } => Some((job_id, stamp)),
+            Request::ReadNow | Request::Act(_) => None,
+        };
+        self.requests.try_iter().filter_map(stamp).collect()
+    }
 }
 
 /// Cluster name for the slurmdbd thread, which cannot start before it is known.

@@ -143,6 +143,8 @@ pub(crate) struct JobIdentity {
     pub(crate) user: String,
     pub(crate) account: String,
     pub(crate) partition: String,
+    /// `None` where this source does not tell.
+    pub(crate) qos: Option<String>,
     /// Slurm's present submit time; a requeue moves it.
     pub(crate) submitted_s: i64,
     /// 0: not yet.

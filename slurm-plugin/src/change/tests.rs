@@ -26,6 +26,7 @@ fn priced() -> JobRecord<'static> {
         min_cpus: 1,
         num_tasks: 1,
         whole_nodes: false,
+        array_tasks: 0,
         array_throttle: None,
         account: Some("vision".into()),
         partition: Some("gpu".into()),
@@ -45,7 +46,7 @@ fn unpriced() -> JobRecord<'static> {
 
 /// `None`: lets it pass; else what stands between `bid: job 12: ` and the first `;`.
 fn told(job: &JobRecord<'_>, change: &Change<'_>) -> Option<String> {
-    let sentence = judge(&market(), job, change).err()?.sentence;
+    let sentence = judge(&market(), job, change, false).err()?.sentence;
     let text = sentence.strip_prefix("bid: job 12: ").expect("names the job");
     Some(text.split(';').next().unwrap_or_default().to_owned())
 }
@@ -55,7 +56,7 @@ fn by_operator(change: Change<'_>) -> Change<'_> {
 }
 
 #[test]
-fn users_cannot_raise_what_was_covered() {
+fn what_is_not_priced_anew_cannot_be_raised() {
     let raised = |what: &str| Some(format!("the {what} of a job with a bid cannot be raised"));
     let moved = |what: &str| Some(format!("the {what} of a job with a bid cannot be changed"));
     let none = Change::default;
@@ -122,7 +123,7 @@ fn a_throttle_may_be_lowered_and_raised_only_where_all_tasks_are_covered() {
     assert!(!of(5, 6) && !of(5, 0));
     let all = Settings { array_earmark: ArrayEarmark::All, ..Settings::clone(&market().settings) };
     let all = Snapshot { settings: Arc::new(all), ..market() };
-    assert!(judge(&all, &JobRecord { array_throttle: Some(5), ..priced() }, &change(0)).is_ok());
+    assert!(judge(&all, &JobRecord { array_throttle: Some(5), ..priced() }, &change(0), false).is_ok());
     // A single task has no throttle of its own.
     assert_eq!(told(&priced(), &change(7)), None);
 }
@@ -131,7 +132,7 @@ fn a_throttle_may_be_lowered_and_raised_only_where_all_tasks_are_covered() {
 fn a_comment_never_moves_the_bid() {
     let comment = |text: &'static str| Change { comment: Some(text.as_bytes()), ..Change::default() };
     let told_to_use = |change: &Change<'_>| {
-        let sentence = judge(&market(), &priced(), change).err().map(|refusal| refusal.sentence);
+        let sentence = judge(&market(), &priced(), change, false).err().map(|refusal| refusal.sentence);
         sentence.and_then(|text| text.split_once("use: ").map(|(_, command)| command.to_owned()))
     };
     for by in [|change| change, by_operator] {
@@ -148,6 +149,12 @@ fn a_comment_never_moves_the_bid() {
         assert_eq!(told(&changed, &comment(harmless)), None);
     }
     assert!(told(&changed, &comment("bid:4")).is_some());
+    // The tier may have changed by the QOS; a token that names none says nothing of it.
+    let spot = JobRecord { admin_comment: Some(STAMP.replace("standard", "spot").into()), ..priced() };
+    for harmless in ["x bid:3.5", "x bid:3.5,tier=spot"] {
+        assert_eq!(told(&spot, &comment(harmless)), None);
+    }
+    assert!(told(&spot, &comment("bid:3.5,tier=standard")).is_some());
     // A new stamp in the same change is the bid of record.
     let both =
         Change { admin_comment: Some(STAMP.replace("3.5", "4").into()), ..by_operator(comment("bid:4")) };
@@ -161,7 +168,7 @@ fn a_comment_never_moves_the_bid() {
 fn an_array_is_named_by_its_own_id() {
     let task = JobRecord { array_job_id: Some(9), ..priced() };
     let change = Change { comment: Some(b"bid:4"), ..Change::default() };
-    let sentence = judge(&market(), &task, &change).expect_err("refused").sentence;
+    let sentence = judge(&market(), &task, &change, false).expect_err("refused").sentence;
     assert!(sentence.ends_with("use: sbid bid 9 4"), "{sentence}");
 }
 
@@ -224,17 +231,18 @@ fn gpus_do_not_come_to_a_job_without_a_bid_where_it_would_need_one() {
             (NoBid::Reject, "normal", false),
         ] {
             let job = JobRecord { qos: Some(qos.into()), ..job.clone() };
-            let sentence = judge(&of_site(no_bid), &job, &change).err().map(|refusal| refusal.sentence);
+            let sentence =
+                judge(&of_site(no_bid), &job, &change, false).err().map(|refusal| refusal.sentence);
             let expected = "bid: job 12: GPUs cannot be added to a job without a bid; submit it again with --comment=bid:PRICE";
             assert_eq!(sentence.as_deref(), (!passes).then_some(expected), "{no_bid:?} {qos} {change:?}");
-            assert!(judge(&of_site(no_bid), &job, &by_operator(change.clone())).is_ok());
+            assert!(judge(&of_site(no_bid), &job, &by_operator(change.clone()), false).is_ok());
         }
     }
     let free = JobRecord { qos: Some("free".into()), ..plain.clone() };
     for harmless in [gres("gres:craynetwork:1"), gres(""), to("gpu"), to("cpu"), Change::default()] {
-        assert!(judge(&of_site(NoBid::Reject), &free, &harmless).is_ok(), "{harmless:?}");
+        assert!(judge(&of_site(NoBid::Reject), &free, &harmless, false).is_ok(), "{harmless:?}");
     }
     // What it has, given again.
     let with_gpus = JobRecord { tres_per_node: Some("gres:gpu:1".into()), ..free };
-    assert!(judge(&of_site(NoBid::Reject), &with_gpus, &gres("gres:gpu:1")).is_ok());
+    assert!(judge(&of_site(NoBid::Reject), &with_gpus, &gres("gres:gpu:1"), false).is_ok());
 }

@@ -17,6 +17,7 @@ fn job(job_id: u32, array_job_id: Option<u32>, submit_s: i64) -> JobRecord<'stat
         min_cpus: 1,
         num_tasks: 1,
         whole_nodes: false,
+        array_tasks: 0,
         array_throttle: None,
         account: None,
         partition: None,

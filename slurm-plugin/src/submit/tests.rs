@@ -9,7 +9,7 @@ use super::worst_case::duration_text;
 use super::*;
 use crate::snapshot::{AssociationKey, Partition, Pool, Settings, User};
 
-const ALICE: u32 = 1001;
+pub(crate) const ALICE: u32 = 1001;
 const BOB: u32 = 1002;
 /// Younger than the snapshot.
 const NEW: u32 = 1003;
@@ -33,7 +33,7 @@ fn settings() -> Settings {
 
 /// Two pools, the dearer a100 and the cheaper v100; alice pays from vision, or from nlp in partition long; bob has no
 /// default account.
-fn market() -> Snapshot {
+pub(crate) fn market() -> Snapshot {
     let pool =
         |reserve, rho0, node_gpus_max| Pool { reserve: price(reserve), rho0: price(rho0), node_gpus_max };
     let partition = |pools: &[&str]| Partition {

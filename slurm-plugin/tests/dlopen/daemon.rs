@@ -59,14 +59,14 @@ impl Daemon {
     pub(crate) fn hellos(&self) -> Vec<v1::Hello> {
         self.hints(|hint| match hint {
             hint::Hint::Hello(hello) => Some(hello),
-            hint::Hint::Submitted(_) => None,
+            _ => None,
         })
     }
 
     pub(crate) fn submitted(&self) -> Vec<String> {
         self.hints(|hint| match hint {
             hint::Hint::Submitted(submitted) => Some(submitted.uuid),
-            hint::Hint::Hello(_) => None,
+            _ => None,
         })
     }
 

@@ -11,12 +11,14 @@ use prost::Message;
 use super::line::{line_of, place_in};
 use super::waiting::{self, earmark, free_of};
 use super::{Engine, publish};
+use crate::facts::JobIdentity;
 use crate::model::Order;
 use crate::query::{Caller, QueryError};
 use crate::store::TransferContext;
 
 const MEMO_CHARS_MOST: usize = 200;
 const KEY_CHARS_MOST: usize = 100;
+const BID_CHANGES_APART_S: i64 = 300;
 
 impl Engine {
     /// Money from the mint into an account. For operators.
@@ -93,6 +95,7 @@ impl Engine {
             )));
         }
         self.check_limit(&order, limit)?;
+        self.check_pace(caller, &order, request.job_id)?;
 
         let now_s = (self.clock)();
         let old_limit = order.limit;
@@ -115,7 +118,7 @@ impl Engine {
         tx.commit()?;
         (self.book, self.waiting) = (book, waiting);
         self.publish();
-        self.restamp(&order);
+        self.restamp_waiting();
         Ok(reply)
     }
 
@@ -201,12 +204,39 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets the bid of record in Slurm follow. The ledger's word already counts; this is for those who look there.
-    fn restamp(&self, order: &Order) {
+    /// A user changes a bid once in five minutes: more often is no news but a probe of the others' bids. (design "Edits")
+    fn check_pace(&mut self, caller: Caller, order: &Order, job_id: u32) -> Result<(), QueryError> {
+        if self.is_operator(caller) {
+            return Ok(());
+        }
+        let since_s = self.store.begin()?.bid_changed_s(order.row)?.map(|at_s| (self.clock)() - at_s);
+        match since_s {
+            // A clock that was set back holds nobody up.
+            Some(since_s) if (0..BID_CHANGES_APART_S).contains(&since_s) => {
+                Err(QueryError::Refused(format!(
+                    "the bid of job {job_id} was changed {since_s} s ago, and can be changed once in {} min; try again in {} s",
+                    BID_CHANGES_APART_S / 60,
+                    BID_CHANGES_APART_S - since_s
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the bid of record in Slurm follow the ledger's, whose word already counts: this is for those who look there.
+    /// Asked for once for each stamp; after a restart again.
+    pub(super) fn restamp_waiting(&mut self) {
         let Some(facts) = &self.facts else { return };
-        for job in facts.waiting.iter().filter(|job| job.identity.stamp.uuid == order.uuid) {
-            let stamp = Stamp { limit: order.limit, ..job.identity.stamp.clone() };
-            self.controller.restamp(job.identity.job_id, stamp);
+        self.restamped.retain(|job_id, _| facts.waiting.iter().any(|job| job.identity.job_id == *job_id));
+        for job in &facts.waiting {
+            let JobIdentity { job_id, stamp, .. } = &job.identity;
+            let order = self.book.order_by_uuid.get(&stamp.uuid).and_then(|row| self.book.orders.get(row));
+            let Some(order) = order else { continue };
+            let wanted = Stamp { limit: order.limit, tier: order.tier, ..stamp.clone() };
+            if wanted != *stamp && self.restamped.get(job_id) != Some(&wanted) {
+                self.restamped.insert(*job_id, wanted.clone());
+                self.controller.restamp(*job_id, wanted);
+            }
         }
     }
 }

@@ -93,8 +93,9 @@ impl Engine {
         if let Some(obstacle) = obstacle_sentence(waiting) {
             sentences.push(obstacle);
         }
+        sentences.extend(self.refusal_sentence(waiting).filter(|_| may_see_funds));
         let mut hints = Vec::new();
-        if waiting.tier == Tier::Standard {
+        if waiting.tier.is_paid() {
             let job_id = waiting.records.first().map_or(order.job_id, |(id, _)| *id);
             if let (Some(next), Some(passed)) = (pass_next, ahead.last()) {
                 let all = pass_all.filter(|_| ahead.len() > 1).map(|all| format!(", to be first {all}"));
@@ -165,6 +166,17 @@ impl Engine {
             }
             None => format!("Its limit is {}.", waiting.limit),
         }
+    }
+
+    /// Why the last change of it was refused.
+    fn refusal_sentence(&self, waiting: &Waiting) -> Option<String> {
+        let of_record = |(job_id, submit_s): &(u32, i64)| {
+            self.refused.get(job_id).filter(|refused| refused.submit_s == *submit_s)
+        };
+        let refused = waiting.records.iter().find_map(of_record)?;
+        let prefix = format!("bid: job {}: ", refused.job_id);
+        let sentence = refused.sentence.strip_prefix(&prefix).unwrap_or(&refused.sentence);
+        Some(format!("The last change of it was refused: {sentence}."))
     }
 
     /// The least round limit that gives more priority than the other has.

@@ -31,7 +31,9 @@ impl Inbox {
                 Some(old) => *old = event,
                 None => self.arrived.push_back(event),
             },
-            Event::Accounting(_) | Event::Query(..) | Event::Acted(_) => self.arrived.push_back(event),
+            Event::Accounting(_) | Event::Query(..) | Event::Acted(_) | Event::ChangeRefused(_) => {
+                self.arrived.push_back(event);
+            }
         }
     }
 }
@@ -60,6 +62,7 @@ mod tests {
             Event::Accounting(_) => "accounting".into(),
             Event::Query(..) => "query".into(),
             Event::Acted(_) => "acted".into(),
+            Event::ChangeRefused(_) => "refused".into(),
             Event::Lost(thread) => thread.into(),
             Event::Stop => "stop".into(),
         };

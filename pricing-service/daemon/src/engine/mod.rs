@@ -18,11 +18,13 @@ mod terms;
 mod views;
 mod waiting;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
+use market::stamp::Stamp;
 use market_api::config::Config;
+use market_api::v1::ChangeRefused;
 use tokio::sync::watch;
 
 pub(crate) use self::gap::Gap;
@@ -52,6 +54,7 @@ pub(crate) enum Event {
     Accounting(AccountingFound),
     Query(Query, Answer),
     Acted(Acted),
+    ChangeRefused(ChangeRefused),
     /// A thread has ended that the daemon is useless without.
     Lost(&'static str),
     Stop,
@@ -102,6 +105,10 @@ pub(crate) struct Engine {
     gap: Option<Gap>,
     /// Evictions of which the slurmctld thread was told a step that it has not answered yet.
     told: BTreeSet<EvictionRow>,
+    /// Stamps that waiting jobs were asked to get.
+    restamped: BTreeMap<u32, Stamp>,
+    /// The last change of each job that the plugin refused.
+    refused: BTreeMap<u32, ChangeRefused>,
     publications: watch::Sender<Arc<Publication>>,
     board: Arc<WorkBoard>,
     controller: ControllerPort,
@@ -141,6 +148,8 @@ impl Engine {
             left_out: BTreeSet::new(),
             gap: None,
             told: BTreeSet::new(),
+            restamped: BTreeMap::new(),
+            refused: BTreeMap::new(),
             publications,
             board,
             controller,
@@ -162,6 +171,7 @@ impl Engine {
                     let _ = answer.send(reply);
                 }
                 Event::Acted(acted) => self.take_acted(&acted),
+                Event::ChangeRefused(refused) => self.note_refused(refused),
                 Event::Lost(thread) => return Err(EngineError::Lost(thread)),
                 Event::Stop => break,
             }
@@ -221,6 +231,16 @@ impl Engine {
         Ok(())
     }
 
+    /// For `sbid explain`, as long as the job is there: Slurm 22.05 shows its user no more than a code.
+    fn note_refused(&mut self, refused: ChangeRefused) {
+        let Some(facts) = &self.facts else { return };
+        let jobs = facts.waiting.iter().map(|job| &job.identity);
+        let here: BTreeSet<u32> =
+            jobs.chain(facts.runs.iter().map(|run| &run.identity)).map(|job| job.job_id).collect();
+        self.refused.retain(|job_id, _| here.contains(job_id));
+        self.refused.insert(refused.job_id, refused);
+    }
+
     /// The ledger cannot be read or written at the moment. Told once; what is not booked now is booked later.
     fn note_trouble(&mut self, error: &StoreError) {
         if !std::mem::replace(&mut self.book_in_doubt, true) {
@@ -250,6 +270,7 @@ impl Engine {
                 self.publish();
                 self.post_work();
                 self.post_evictions();
+                self.restamp_waiting();
                 true
             }
             Err(PassError::Store(error)) => {

@@ -114,13 +114,14 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Takes over what Slurm now says of a pending order: who is charged, and since when it is eligible.
+    /// Takes over what Slurm now says of a pending order: who is charged, its tier, and since when it is eligible.
     pub(crate) fn refresh_waiting(&mut self, job: &JobIdentity) -> Result<(), StoreError> {
         let order = self.order_of(job)?;
         let eligible = (1..=self.as_of_s).contains(&job.eligible_s).then_some(job.eligible_s);
         let fresh = Order {
             account: job.account.clone(),
             partition: job.partition.clone(),
+            tier: self.terms.tier_in(job.qos.as_deref(), &order),
             eligible_s: order.eligible_s.or(eligible),
             ..order.clone()
         };

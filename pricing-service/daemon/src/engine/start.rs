@@ -24,6 +24,7 @@ impl Pass<'_> {
         let order = self.order_of(&run.identity)?;
         let order = Order {
             account: run.identity.account.clone(),
+            tier: self.terms.tier_in(run.identity.qos.as_deref(), &order),
             eligible_s: order.eligible_s.or(Some(run.identity.eligible_s).filter(|s| *s > 0)),
             ..order
         };

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use market::amount::Price;
 use market::metering::escrow_horizon_s;
-use market::order::FactorScale;
+use market::order::{FactorScale, Tier};
 use market::pool::PoolParams;
-use market_api::config::Config;
+use market_api::config::{Config, TierQos};
 
 use crate::facts::{ClusterFacts, PartitionFacts, PoolFacts};
+use crate::model::Order;
 
 /// Weight of a GPU model that market.toml does not name, in µSU: one SU per GPU-hour.
 const DEFAULT_WEIGHT_USU: i64 = 1_000_000;
@@ -18,6 +19,7 @@ const DEFAULT_WEIGHT_USU: i64 = 1_000_000;
 pub(crate) struct Terms {
     pub(crate) pools: BTreeMap<String, PoolParams>,
     pub(crate) scale: FactorScale,
+    pub(crate) qos: TierQos,
     /// Pools with a node in the partition.
     pools_of_partition: BTreeMap<String, BTreeSet<String>>,
 }
@@ -30,7 +32,13 @@ impl Terms {
             (name.clone(), pools_of_nodes(cluster, partition))
         };
         let pools_of_partition = cluster.partitions.iter().map(of_partition).collect();
-        Self { pools, scale, pools_of_partition }
+        Self { pools, scale, qos: config.tiers.clone(), pools_of_partition }
+    }
+
+    /// The tier of an order whose job Slurm now has in this QOS: that of the QOS, if it is a tier's and the limit buys it.
+    pub(crate) fn tier_in(&self, qos: Option<&str>, order: &Order) -> Tier {
+        let of_qos = qos.and_then(|qos| self.qos.tier_of(qos));
+        of_qos.filter(|tier| !tier.is_paid() || order.limit > Price::ZERO).unwrap_or(order.tier)
     }
 
     pub(crate) fn reserve(&self, pool: &str) -> Price {

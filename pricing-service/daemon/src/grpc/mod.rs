@@ -47,7 +47,7 @@ pub(crate) async fn serve(
     let plugin_listener = listen(plugin_socket, PLUGIN_SOCKET_MODE)?;
     let market_listener = listen(market_socket, MARKET_SOCKET_MODE)?;
     let plugins = Server::builder()
-        .add_service(PluginServer::new(plugin::PluginService::new(publications, controller)))
+        .add_service(PluginServer::new(plugin::PluginService::new(publications, controller, events.clone())))
         .serve_with_incoming(UnixListenerStream::new(plugin_listener));
     let market = Server::builder()
         .add_service(MarketServer::new(market::MarketService::new(events)))

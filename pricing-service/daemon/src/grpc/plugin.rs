@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use market_api::v1;
@@ -14,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::caller;
 use crate::controller::ControllerPort;
+use crate::engine::Event;
 use crate::publication::Publication;
 
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(1);
@@ -24,11 +26,16 @@ const MESSAGES_AHEAD: usize = 4;
 pub(super) struct PluginService {
     publications: watch::Receiver<Arc<Publication>>,
     controller: ControllerPort,
+    events: Sender<Event>,
 }
 
 impl PluginService {
-    pub(super) fn new(publications: watch::Receiver<Arc<Publication>>, controller: ControllerPort) -> Self {
-        Self { publications, controller }
+    pub(super) fn new(
+        publications: watch::Receiver<Arc<Publication>>,
+        controller: ControllerPort,
+        events: Sender<Event>,
+    ) -> Self {
+        Self { publications, controller, events }
     }
 }
 
@@ -61,10 +68,16 @@ impl Plugin for PluginService {
             hello.slurm_version
         );
         let (updates, stream) = mpsc::channel(MESSAGES_AHEAD);
-        let controller = self.controller.clone();
+        let (controller, events) = (self.controller.clone(), self.events.clone());
         tokio::spawn(async move {
-            while let Ok(Some(_)) = hints.message().await {
-                controller.read_now();
+            while let Ok(Some(hint)) = hints.message().await {
+                match hint.hint {
+                    // The engine is gone only when the process ends.
+                    Some(v1::hint::Hint::ChangeRefused(refused)) => {
+                        let _ = events.send(Event::ChangeRefused(refused));
+                    }
+                    _ => controller.read_now(),
+                }
             }
         });
         tokio::spawn(feed(hello.role(), self.publications.clone(), updates));

@@ -119,6 +119,12 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// When the limit was last changed.
+    pub(crate) fn bid_changed_s(&self, order: OrderRow) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT max(at_s) FROM bid_change WHERE order_id = ?1";
+        Ok(self.0.prepare_cached(sql)?.query_row([order], |row| row.get(0))?)
+    }
+
     /// The limit that an order had at a time; `None`: the one it has now.
     pub(crate) fn limit_at(&self, order: OrderRow, at_s: i64) -> Result<Option<Price>, StoreError> {
         let sql =
@@ -131,7 +137,7 @@ impl Tx<'_> {
     /// Writes what can change of an order.
     pub(crate) fn update_order(&self, order: &Order) -> Result<(), StoreError> {
         let sql = "UPDATE market_order SET account = ?2, partition = ?3, limit_usu = ?4, eligible_s = ?5, age_s = ?6,
-                   closed_s = ?7 WHERE id = ?1";
+                   closed_s = ?7, tier = ?8 WHERE id = ?1";
         self.0.prepare_cached(sql)?.execute(params![
             order.row,
             order.account,
@@ -139,7 +145,8 @@ impl Tx<'_> {
             order.limit.micros(),
             order.eligible_s,
             order.age_s,
-            order.closed_s
+            order.closed_s,
+            order.tier.name()
         ])?;
         Ok(())
     }

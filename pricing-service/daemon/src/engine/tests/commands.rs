@@ -143,8 +143,117 @@ fn explain_names_rank_price_funds_and_the_bid_that_helps() {
     let reply = world.engine.change_bid(VIS1, &bid("k1", 1, "2.01")).expect("changes");
     assert_eq!((reply.rank, reply.of), (2, 3));
     assert!(world.published_factor(1) > world.published_factor(3));
+    world.read_at(360);
     let reply = world.engine.change_bid(VIS1, &bid("k2", 1, "3.51")).expect("changes");
     assert_eq!(reply.rank, 1);
     assert!(world.published_factor(1) > world.published_factor(2));
     assert!(matches!(world.engine.explain(VIS1, 99), Err(QueryError::NotFound(_))));
+}
+
+#[test]
+fn a_user_changes_a_bid_once_in_five_minutes() {
+    let mut world = World::with_funds("100", "0.5");
+    world.submit(job(1, "vision", "2", 8));
+    world.read_at(60);
+    world.engine.change_bid(VIS1, &bid("k1", 1, "3")).expect("changes");
+    world.restart();
+    world.read_at(61);
+    let text = world.engine.change_bid(VIS1, &bid("k2", 1, "2")).expect_err("too soon").to_string();
+    assert!(text.contains("was changed 1 s ago") && text.ends_with("try again in 299 s"), "{text}");
+    assert_eq!(
+        world.engine.change_bid(VIS1, &bid("k1", 1, "3")).expect("the first answer").limit_usu,
+        3_000_000
+    );
+    world.engine.change_bid(ROOT, &bid("k3", 1, "2.5")).expect("operators are not bound");
+    world.read_at(360);
+    assert!(world.engine.change_bid(VIS1, &bid("k4", 1, "2")).is_err(), "counted from the last change");
+    world.read_at(361);
+    world.engine.change_bid(VIS1, &bid("k5", 1, "2")).expect("changes");
+}
+
+#[test]
+fn a_tier_is_not_changed_by_a_bid() {
+    let mut world = World::with_funds("100", "0.5");
+    world.submit(job(1, "vision", "2", 8));
+    world.read_at(60);
+    let spot = v1::ChangeBidRequest { tier: "spot".into(), ..bid("k1", 1, "3") };
+    let text = world.engine.change_bid(VIS1, &spot).expect_err("refused").to_string();
+    assert!(text.contains("job 1 is of tier standard"), "{text}");
+    let same = v1::ChangeBidRequest { tier: "standard".into(), ..bid("k2", 1, "3") };
+    assert_eq!(world.engine.change_bid(VIS1, &same).expect("changes").limit_usu, 3_000_000);
+}
+
+#[test]
+fn a_waiting_job_has_the_tier_of_its_qos() {
+    let mut world = World::with_funds("100", "0.5");
+    world.submit(job(1, "vision", "2", 8));
+    let tier_in = |world: &mut World, qos, at_s| {
+        world.jobs.get_mut(&1).expect("submitted").qos = qos;
+        world.read_at(at_s);
+        let waiting = world.engine.waiting.iter().find(|waiting| waiting.id.job_id == 1).expect("waits");
+        (waiting.tier.name(), waiting.effective.to_string(), waiting.earmark.to_string())
+    };
+    let told = |tier, effective: &str, earmark: &str| (tier, effective.to_owned(), earmark.to_owned());
+    assert_eq!(tier_in(&mut world, Some("standard"), 3), told("standard", "1.6", "16"));
+    assert_eq!(tier_in(&mut world, Some("spot"), 6), told("spot", "2", "16"));
+    assert_eq!(tier_in(&mut world, Some("urgent"), 9), told("urgent", "1", "16"));
+    assert_eq!(tier_in(&mut world, Some("free"), 12), told("free", "0", "0"));
+    assert_eq!(world.published_factor(1), Some(0));
+    assert_eq!(tier_in(&mut world, Some("spot"), 15), told("spot", "2", "16"));
+    // Other QOS say nothing of tiers.
+    for qos in ["normal", "parked"] {
+        assert_eq!(tier_in(&mut world, Some(qos), 18), told("spot", "2", "16"));
+    }
+    world.restart();
+    world.read_at(21);
+    assert_eq!(world.engine.waiting[0].tier.name(), "spot");
+    world.set(1, State::Runs { start_s: BEGAN_S + 22 });
+    world.read_at(24);
+    let segment = world.engine.book.segments.values().next().expect("runs");
+    assert_eq!((segment.tier.name(), segment.escrow), ("spot", su("16")));
+    // What bid nothing buys no tier.
+    world.submit(super::world::Job { qos: Some("standard"), ..job(2, "vision", "0", 8) });
+    world.read_at(27);
+    assert_eq!(world.engine.waiting[0].tier.name(), "free");
+}
+
+#[test]
+fn slurm_gets_the_stamp_of_the_ledger_also_after_a_restart() {
+    let mut world = World::with_funds("100", "0.5");
+    world.submit(job(1, "vision", "2", 8));
+    world.read_at(60);
+    assert_eq!(world.asked.stamps(), []);
+    world.engine.change_bid(VIS1, &bid("k1", 1, "3")).expect("changes");
+    let stamps = |world: &World| {
+        world.asked.stamps().into_iter().map(|(id, stamp)| (id, stamp.limit.to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(stamps(&world), [(1, "3".to_owned())]);
+    world.read_at(63);
+    assert_eq!(stamps(&world), [], "once is enough");
+    world.restart();
+    world.read_at(66);
+    assert_eq!(stamps(&world), [(1, "3".to_owned())], "the daemon may have died before it was written");
+}
+
+#[test]
+fn a_refused_change_is_told_to_whom_it_concerns() {
+    let mut world = World::with_funds("100", "0.5");
+    world.submit(job(1, "vision", "2", 8));
+    world.read_at(60);
+    let refused = |submit_s| v1::ChangeRefused {
+        job_id: 1,
+        submit_s,
+        sentence: "bid: job 1: the change needs 5 SU more; change less".into(),
+    };
+    let told = |world: &World, caller| world.engine.explain(caller, 1).expect("explains").sentences.join(" ");
+    world.engine.note_refused(refused(BEGAN_S + 1));
+    let text = told(&world, VIS1);
+    assert!(
+        text.contains("The last change of it was refused: the change needs 5 SU more; change less."),
+        "{text}"
+    );
+    assert!(!told(&world, NLP1).contains("refused"), "funds are not for everybody");
+    // A job before it that had the same id.
+    world.engine.note_refused(refused(BEGAN_S - 99));
+    assert!(!told(&world, VIS1).contains("refused"));
 }

@@ -55,6 +55,8 @@ pub(super) struct Job {
     /// Counts where the limit is above zero.
     pub(super) tier: Tier,
     pub(super) signal: Option<CheckpointSignal>,
+    /// As Slurm has it now, where that differs from the tier's.
+    pub(super) qos: Option<&'static str>,
     pub(super) gpus: u32,
     /// The id of the array whose task it is.
     pub(super) array_id: Option<u32>,
@@ -75,13 +77,14 @@ pub(super) enum State {
 pub(super) fn job(id: u32, account: &'static str, limit: &'static str, gpus: u32) -> Job {
     let (submitted_s, time_limit_s) = (BEGAN_S + i64::from(id), Some(3600));
     let tier = Tier::Standard;
-    let signal = None;
+    let (signal, qos) = (None, None);
     Job {
         id,
         account,
         limit,
         tier,
         signal,
+        qos,
         gpus,
         array_id: None,
         submitted_s,
@@ -108,6 +111,7 @@ impl Job {
             user: user.into(),
             account: self.account.into(),
             partition: "gpu".into(),
+            qos: self.qos.map(str::to_owned),
             submitted_s: self.submitted_s,
             eligible_s: self.submitted_s,
             time_limit_s: self.time_limit_s,
