@@ -13,7 +13,7 @@
 #include "src/slurmctld/slurmctld.h"
 
 slurmctld_config_t slurmctld_config;
-List job_list, part_list, resv_list;
+struct xlist *job_list, *part_list, *resv_list;
 time_t last_job_update, last_resv_update;
 void *acct_db_conn;
 uint16_t accounting_enforce;

@@ -9,7 +9,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// Functions by name. Their types come from slurm-sys.
-const FUNCTIONS: &str = "slurm_(init|api_version|strerror|seterrno|ping|get_statistics)\
+const FUNCTIONS: &str = "slurm_(init|api_version|strerror|ping|get_statistics)\
     |slurm_load_(jobs|node|partitions|ctl_conf|assoc_mgr_info)\
     |slurm_free_(job_info|node_info|partition_info|assoc_mgr_info|stats_response)_msg\
     |slurm_free_ctl_conf\

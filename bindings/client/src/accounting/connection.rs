@@ -102,6 +102,6 @@ impl Drop for Connection {
 
 /// libslurm reports some failures by NULL and errno alone, so an old errno must not stand in it.
 pub(super) fn clear_error() {
-    // SAFETY: sets the thread's errno.
-    unsafe { ffi::slurm_seterrno(sys::SLURM_SUCCESS) };
+    // SAFETY: the thread's own errno. (libslurm's slurm_seterrno does no more, and 24.11 only declares it.)
+    unsafe { *libc::__errno_location() = 0 };
 }

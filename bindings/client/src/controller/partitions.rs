@@ -152,7 +152,8 @@ mod tests {
         let record = sys::partition_info_t {
             name: c"gpu".as_ptr().cast_mut(),
             nodes: c"gpu[1-3]".as_ptr().cast_mut(),
-            flags: sys::PART_FLAG_DEFAULT as u16,
+            // As wide as this release has the field.
+            flags: sys::PART_FLAG_DEFAULT as _,
             state_up: sys::PARTITION_UP as u16,
             default_time: sys::NO_VAL,
             max_time: 1440,
