@@ -13,21 +13,31 @@
 
 #include "multifactor.h"
 #include "shim.h"
+#include "versions.h"
 
 #pragma weak plugin_load_and_link
 #pragma weak plugin_strerror
 #pragma weak plugin_unload
+#pragma weak slurm_strerror
 
 #define CALLS_WAIT_MS 200
 
-/* As in Slurm's slurm_priority.c, which has them in this order. */
+/* As in Slurm's own loader of priority plugins (src/interfaces/priority.c, earlier src/common/slurm_priority.c). */
 static struct {
 	uint32_t (*set)(uint32_t last_prio, void *record);
 	void (*reconfig)(bool assoc_clear);
 	void (*set_assoc_usage)(void *assoc);
 	double (*calc_fs_factor)(long double usage_efctv, long double shares_norm);
-	void *(*get_priority_factors_list)(void *request, uint32_t uid);
+#if BID_FACTORS_LIST_TAKES_REQUEST
+	void *(*get_priority_factors_list)(void *request, uid_t uid);
+#else
+	void *(*get_priority_factors_list)(uid_t uid);
+#endif
 	void (*job_end)(void *record);
+#if BID_PRIORITY_IS_STARTED_IN_STEPS
+	uint32_t (*recover)(uint32_t prio_boost);
+	void (*thread_start)(void);
+#endif
 } multifactor;
 static const char *const names[] = {
 	"priority_p_set",
@@ -36,6 +46,10 @@ static const char *const names[] = {
 	"priority_p_calc_fs_factor",
 	"priority_p_get_priority_factors_list",
 	"priority_p_job_end",
+#if BID_PRIORITY_IS_STARTED_IN_STEPS
+	"priority_p_recover",
+	"priority_p_thread_start",
+#endif
 };
 #define NAME_COUNT ((int)(sizeof(names) / sizeof(names[0])))
 _Static_assert(sizeof(multifactor) == sizeof(names), "one function for each name");
@@ -74,7 +88,7 @@ static bool calls_end_within(int milliseconds)
 
 const char *bid_multifactor_load(void)
 {
-	if (plugin_load_and_link == NULL || plugin_strerror == NULL || plugin_unload == NULL)
+	if (plugin_load_and_link == NULL || bid_loader_strerror == NULL || plugin_unload == NULL)
 		return "Slurm's plugin loader is not in this process";
 	if (kept_mapped != NULL) {
 		if (!calls_end_within(0))
@@ -84,7 +98,7 @@ const char *bid_multifactor_load(void)
 	}
 	handle = plugin_load_and_link("priority/multifactor", NAME_COUNT, (const char **)names, (void **)&multifactor);
 	if (handle == PLUGIN_INVALID_HANDLE)
-		return plugin_strerror(errno);
+		return bid_loader_strerror(errno);
 	__atomic_store_n(&is_loaded, true, __ATOMIC_SEQ_CST);
 	return NULL;
 }
@@ -138,13 +152,21 @@ double bid_multifactor_calc_fs_factor(long double usage_efctv, long double share
 	return factor;
 }
 
-void *bid_multifactor_get_priority_factors_list(void *request, uint32_t uid)
+#if BID_FACTORS_LIST_TAKES_REQUEST
+void *bid_multifactor_get_priority_factors_list(void *request, uid_t uid)
+#else
+void *bid_multifactor_get_priority_factors_list(uid_t uid)
+#endif
 {
 	void *list;
 
 	if (!enter())
 		return NULL;
+#if BID_FACTORS_LIST_TAKES_REQUEST
 	list = multifactor.get_priority_factors_list(request, uid);
+#else
+	list = multifactor.get_priority_factors_list(uid);
+#endif
 	leave();
 	return list;
 }
@@ -156,3 +178,38 @@ void bid_multifactor_job_end(void *record)
 	multifactor.job_end(record);
 	leave();
 }
+
+#if BID_PRIORITY_IS_STARTED_IN_STEPS
+
+uint32_t bid_multifactor_recover(uint32_t prio_boost)
+{
+	uint32_t boost;
+
+	if (!enter())
+		return 0;
+	boost = multifactor.recover(prio_boost);
+	leave();
+	return boost;
+}
+
+void bid_multifactor_thread_start(void)
+{
+	if (!enter())
+		return;
+	multifactor.thread_start();
+	leave();
+}
+
+#else
+
+uint32_t bid_multifactor_recover(uint32_t prio_boost)
+{
+	(void)prio_boost;
+	return 0;
+}
+
+void bid_multifactor_thread_start(void)
+{
+}
+
+#endif

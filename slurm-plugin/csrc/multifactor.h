@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "versions.h"
 
 /*
  * Loads it as Slurm would, its init included; NULL, or why that cannot be. Whoever calls holds no lock of the plugin,
@@ -16,12 +19,20 @@ const char *bid_multifactor_load(void);
  */
 void bid_multifactor_unload(void);
 
-/* Slurm's priority_p_* of 22.05, handed on. Without multifactor: the job's present priority, 0, NULL, nothing. */
+/* Slurm's priority_p_*, handed on. Without multifactor: the job's present priority, 0, NULL, nothing. */
 uint32_t bid_multifactor_set(uint32_t last_prio, void *record);
 void bid_multifactor_reconfig(bool assoc_clear);
 void bid_multifactor_set_assoc_usage(void *assoc);
-double bid_multifactor_calc_fs_factor(long double usage_efctv, long double shares_norm);
-void *bid_multifactor_get_priority_factors_list(void *request, uint32_t uid);
 void bid_multifactor_job_end(void *record);
+/* Nobody calls these two where Slurm's priority plugins have none: see versions.h. */
+uint32_t bid_multifactor_recover(uint32_t prio_boost);
+void bid_multifactor_thread_start(void);
+/* The arguments of these two Rust cannot know or has no type for; it jumps here with whatever Slurm passed. */
+double bid_multifactor_calc_fs_factor(long double usage_efctv, long double shares_norm);
+#if BID_FACTORS_LIST_TAKES_REQUEST
+void *bid_multifactor_get_priority_factors_list(void *request, uid_t uid);
+#else
+void *bid_multifactor_get_priority_factors_list(uid_t uid);
+#endif
 
 #endif

@@ -9,9 +9,9 @@
 
 #include "src/slurmctld/locks.h"
 #include "src/slurmctld/slurmctld.h"
-#include "slurm/slurm_version.h"
 
 #include "shim.h"
+#include "versions.h"
 
 #pragma weak slurm_conf
 #pragma weak slurmctld_config
@@ -30,24 +30,6 @@ extern char *slurm_xstrdup(const char *text) __attribute__((weak));
 extern void slurm_xstrcat(char **text, const char *more) __attribute__((weak));
 extern void slurm_info(const char *format, ...) __attribute__((weak, format(printf, 1, 2)));
 extern int slurm_error(const char *format, ...) __attribute__((weak, format(printf, 1, 2)));
-
-/* The layouts that were checked against Debian's binaries; any other needs that check first. */
-#if SLURM_VERSION_NUMBER == SLURM_VERSION_NUM(22, 5, 8)
-_Static_assert(sizeof(job_record_t) == 1048, "job_record_t");
-_Static_assert(offsetof(job_record_t, job_id) == 360, "job_id");
-_Static_assert(offsetof(job_record_t, user_id) == 992, "user_id");
-_Static_assert(offsetof(job_record_t, priority) == 656, "priority");
-_Static_assert(offsetof(job_record_t, site_factor) == 792, "site_factor");
-_Static_assert(offsetof(job_record_t, admin_comment) == 16, "admin_comment");
-_Static_assert(offsetof(job_record_t, comment) == 144, "comment");
-_Static_assert(offsetof(job_record_t, job_state) == 408, "job_state");
-_Static_assert(sizeof(slurmctld_lock_t) == 20, "slurmctld_lock_t");
-_Static_assert(sizeof(job_desc_msg_t) == 880, "job_desc_msg_t");
-_Static_assert(offsetof(job_desc_msg_t, comment) == 120, "comment of job_desc_msg_t");
-_Static_assert(offsetof(job_desc_msg_t, site_factor) == 588, "site_factor of job_desc_msg_t");
-#else
-#error "this version of Slurm was not checked: add its offsets here"
-#endif
 
 int bid_inside_slurmctld(void)
 {

@@ -20,10 +20,13 @@ unsafe extern "C" {
     fn bid_multifactor_set(last_prio: u32, record: *mut c_void) -> u32;
     fn bid_multifactor_reconfig(assoc_clear: bool);
     fn bid_multifactor_set_assoc_usage(assoc: *mut c_void);
-    fn bid_multifactor_get_priority_factors_list(request: *mut c_void, uid: u32) -> *mut c_void;
     fn bid_multifactor_job_end(record: *mut c_void);
+    safe fn bid_multifactor_recover(prio_boost: u32) -> u32;
+    safe fn bid_multifactor_thread_start();
     /// Takes two `long double` and returns a `double`: a place to jump to, not to call.
     pub fn bid_multifactor_calc_fs_factor();
+    /// Takes sprio's message and a uid, or since 24.05 a uid alone, and returns a list: a place to jump to.
+    pub fn bid_multifactor_get_priority_factors_list();
 }
 
 /// Slurm's default for PrioritySiteFactorPlugin.
@@ -117,15 +120,6 @@ pub unsafe fn set_assoc_usage(assoc: *mut c_void) {
     unsafe { bid_multifactor_set_assoc_usage(assoc) }
 }
 
-/// Slurm's `priority_p_get_priority_factors_list`, which sprio shows. The list is the caller's; NULL: no job.
-///
-/// # Safety
-/// As Slurm calls it: `request` is its message, and no lock is held.
-pub unsafe fn get_priority_factors_list(request: *mut c_void, uid: u32) -> *mut c_void {
-    // SAFETY: as the caller promises.
-    unsafe { bid_multifactor_get_priority_factors_list(request, uid) }
-}
-
 /// Slurm's `priority_p_job_end`.
 ///
 /// # Safety
@@ -133,4 +127,17 @@ pub unsafe fn get_priority_factors_list(request: *mut c_void, uid: u32) -> *mut 
 pub unsafe fn job_end(job_ptr: *mut c_void) {
     // SAFETY: as the caller promises.
     unsafe { bid_multifactor_job_end(job_ptr) }
+}
+
+/// Slurm's `priority_p_recover` (since 23.02), which is called once jobs were read from the saved state. The answer is
+/// what was added to all priorities, 0 here.
+#[must_use]
+pub fn recover(prio_boost: u32) -> u32 {
+    bid_multifactor_recover(prio_boost)
+}
+
+/// Slurm's `priority_p_thread_start` (since 23.11): from here on usage decays.
+pub fn thread_start() -> c_int {
+    bid_multifactor_thread_start();
+    SLURM_SUCCESS
 }

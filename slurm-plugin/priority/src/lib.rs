@@ -1,6 +1,6 @@
 //! `priority_bid.so`: the symbols of Slurm's priority plugins. All logic is in slurm-plugin.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use slurm_plugin::priority;
 
@@ -45,12 +45,14 @@ pub unsafe extern "C" fn priority_p_calc_fs_factor() {
     std::arch::naked_asm!("jmp {}", sym priority::bid_multifactor_calc_fs_factor)
 }
 
+/// What sprio shows. Its arguments differ between versions of Slurm, which C knows from Slurm's headers.
+///
 /// # Safety
-/// Only for Slurm.
+/// Only for Slurm, with those arguments.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn priority_p_get_priority_factors_list(request: *mut c_void, uid: u32) -> *mut c_void {
-    // SAFETY: Slurm's arguments.
-    unsafe { priority::get_priority_factors_list(request, uid) }
+#[unsafe(naked)]
+pub unsafe extern "C" fn priority_p_get_priority_factors_list() {
+    std::arch::naked_asm!("jmp {}", sym priority::bid_multifactor_get_priority_factors_list)
 }
 
 /// # Safety
@@ -59,4 +61,16 @@ pub unsafe extern "C" fn priority_p_get_priority_factors_list(request: *mut c_vo
 pub unsafe extern "C" fn priority_p_job_end(job_ptr: *mut c_void) {
     // SAFETY: Slurm's argument.
     unsafe { priority::job_end(job_ptr) }
+}
+
+/// Only looked up since 23.02.
+#[unsafe(no_mangle)]
+pub extern "C" fn priority_p_recover(prio_boost: u32) -> u32 {
+    priority::recover(prio_boost)
+}
+
+/// Only looked up since 23.11.
+#[unsafe(no_mangle)]
+pub extern "C" fn priority_p_thread_start() -> c_int {
+    priority::thread_start()
 }

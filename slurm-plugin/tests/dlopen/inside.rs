@@ -10,6 +10,7 @@ use crate::artifacts::{Build, JOB_SUBMIT, SITE_FACTOR};
 use crate::daemon::{Daemon, factors};
 use crate::slurm::{Library, Slurm};
 use crate::slurmctld::{MockJob, Slurmctld};
+use crate::version::CHANGES_HAVE_ERR_MSG;
 use crate::{FINI_MAX, LOADER_FLAGS, eventually, in_own_process, socket, threads_named};
 
 /// Loads the site_factor plugin into what it takes for slurmctld.
@@ -194,18 +195,20 @@ fn changes_are_judged_by_who_asks() {
                 ) -> c_int = plugin.function(c"job_modify");
                 job_modify(&raw mut desc, job, uid, &raw mut err_msg)
             };
-            drop(slurm.take(&mut err_msg));
-            rc
+            (rc, slurm.take(&mut err_msg))
         };
+        let passed = (0, None);
         let refused = c_int::try_from(ESLURM_INVALID_TIME_LIMIT).expect("small");
         let longer = |desc: &mut job_desc_msg_t| desc.time_limit = 61;
-        assert_eq!(modify(1001, longer), refused);
+        let sentence = "bid: job 1: the time limit of a job with a bid cannot be raised; submit it again, or ask an operator";
+        let told = CHANGES_HAVE_ERR_MSG.then(|| sentence.to_owned());
+        assert_eq!(modify(1001, longer), (refused, told));
         for operator in [0, 500] {
-            assert_eq!(modify(operator, longer), 0);
+            assert_eq!(modify(operator, longer), passed);
         }
-        assert_eq!(modify(1001, |desc| desc.time_limit = 59), 0);
-        assert_eq!(modify(1001, |_| {}), 0);
+        assert_eq!(modify(1001, |desc| desc.time_limit = 59), passed);
+        assert_eq!(modify(1001, |_| {}), passed);
         plugin.call(c"fini");
-        assert_eq!(modify(1001, longer), 0, "after fini nothing is judged");
+        assert_eq!(modify(1001, longer), passed, "after fini nothing is judged");
     });
 }

@@ -7,6 +7,7 @@ mod inside;
 mod priority;
 mod slurm;
 mod slurmctld;
+mod version;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -102,8 +103,10 @@ fn the_files_are_what_slurms_loader_wants() {
                 "priority_p_get_priority_factors_list",
                 "priority_p_job_end",
                 "priority_p_reconfig",
+                "priority_p_recover",
                 "priority_p_set",
                 "priority_p_set_assoc_usage",
+                "priority_p_thread_start",
             ],
         ),
     ];

@@ -3,9 +3,9 @@
  * once stays so, as with Slurm's own.
  */
 #include <stdio.h>
+#include <string.h>
 
-#include "src/slurmctld/slurmctld.h"
-#include "slurm/slurm_version.h"
+#include "versions.h"
 
 const char plugin_name[] = "stands for priority/multifactor";
 const char plugin_type[] = "priority/multifactor";
@@ -50,8 +50,8 @@ double priority_p_calc_fs_factor(long double usage_efctv, long double shares_nor
 	return usage_efctv - shares_norm;
 }
 
-/* Waits for a lock, as Slurm's own does. */
-void *priority_p_get_priority_factors_list(void *request, uid_t uid)
+/* Waits for a lock, as Slurm's own does. The list is as many bytes from nowhere as the uid. */
+static void *factors_list(uid_t uid)
 {
 	char line[32];
 
@@ -59,8 +59,20 @@ void *priority_p_get_priority_factors_list(void *request, uid_t uid)
 	mock_saw(line);
 	mock_hold_jobs();
 	mock_release_jobs();
-	return request;
+	return (void *)(uintptr_t)uid;
 }
+
+#if BID_FACTORS_LIST_TAKES_REQUEST
+void *priority_p_get_priority_factors_list(void *request, uid_t uid)
+{
+	return strcmp(request, "request") == 0 ? factors_list(uid) : NULL;
+}
+#else
+void *priority_p_get_priority_factors_list(uid_t uid)
+{
+	return factors_list(uid);
+}
+#endif
 
 void priority_p_job_end(job_record_t *job_ptr)
 {
@@ -69,3 +81,16 @@ void priority_p_job_end(job_record_t *job_ptr)
 	snprintf(line, sizeof(line), "end of %u", job_ptr->job_id);
 	mock_saw(line);
 }
+
+#if BID_PRIORITY_IS_STARTED_IN_STEPS
+uint32_t priority_p_recover(uint32_t prio_boost)
+{
+	mock_saw("recover");
+	return prio_boost + 1;
+}
+
+void priority_p_thread_start(void)
+{
+	mock_saw("start of the thread");
+}
+#endif

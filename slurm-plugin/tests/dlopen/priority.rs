@@ -10,6 +10,7 @@ use crate::artifacts::{Build, PRIORITY};
 use crate::daemon::{Daemon, factors};
 use crate::slurm::{Library, Slurm};
 use crate::slurmctld::{MockJob, Slurmctld, compile};
+use crate::version::PRIORITY_IS_STARTED_IN_STEPS;
 use crate::{FINI_MAX, LOADER_FLAGS, eventually, in_own_process, socket, threads_named};
 
 /// Loads the plugin into what it takes for slurmctld, with a stand-in of priority/multifactor in its PluginDir.
@@ -59,11 +60,14 @@ impl Plugin {
         }
     }
 
-    /// The stand-in answers with the request's address.
-    fn factors_list(self, request: usize, uid: u32) -> usize {
-        let name = c"priority_p_get_priority_factors_list";
-        // SAFETY: the function's type, but for pointers that nobody follows.
-        unsafe { self.0.function::<extern "C" fn(usize, u32) -> usize>(name)(request, uid) }
+    /// The boost is one more than asked for, as the stand-in has it.
+    fn recover(self, prio_boost: u32) -> u32 {
+        // SAFETY: the function's type.
+        unsafe { self.0.function::<extern "C" fn(u32) -> u32>(c"priority_p_recover")(prio_boost) }
+    }
+
+    fn thread_start(self) -> c_int {
+        self.0.call(c"priority_p_thread_start")
     }
 
     fn job_end(self, job: *mut c_void) {
@@ -72,32 +76,37 @@ impl Plugin {
     }
 }
 
-/// `priority_p_calc_fs_factor` of a plugin, called by C.
-struct FairShare {
-    caller: Library,
-}
+/// Functions of a plugin that C must call.
+#[derive(Clone, Copy)]
+struct Caller(Library);
 
-impl FairShare {
+impl Caller {
     fn compile(folder: &Path) -> Self {
-        let caller = compile("long_double", folder);
-        Self { caller: Library::open(&caller, libc::RTLD_NOW | libc::RTLD_LOCAL) }
+        Self(Library::open(&compile("calls", folder), libc::RTLD_NOW | libc::RTLD_LOCAL))
     }
 
-    fn factor(&self, plugin: Library, usage: f64, shares: f64) -> f64 {
+    fn factor(self, plugin: Library, usage: f64, shares: f64) -> f64 {
         let function = plugin.address(c"priority_p_calc_fs_factor");
-        // SAFETY: the type in long_double.c, but for the function's.
+        // SAFETY: the type in calls.c, but for the function's.
         unsafe {
-            self.caller.function::<extern "C" fn(*mut c_void, f64, f64) -> f64>(c"call_fs_factor")(
+            self.0.function::<extern "C" fn(*mut c_void, f64, f64) -> f64>(c"call_fs_factor")(
                 function, usage, shares,
             )
         }
     }
 
-    fn difference_of_close_numbers(&self, plugin: Library) -> f64 {
+    fn difference_of_close_numbers(self, plugin: Library) -> f64 {
         let function = plugin.address(c"priority_p_calc_fs_factor");
         // SAFETY: as above.
+        unsafe { self.0.function::<extern "C" fn(*mut c_void) -> f64>(c"call_with_close_numbers")(function) }
+    }
+
+    /// The stand-in answers with the uid for an address.
+    fn factors_list(self, plugin: Library, uid: u32) -> usize {
+        let function = plugin.address(c"priority_p_get_priority_factors_list");
+        // SAFETY: as above; nobody follows the pointer.
         unsafe {
-            self.caller.function::<extern "C" fn(*mut c_void) -> f64>(c"call_with_close_numbers")(function)
+            self.0.function::<extern "C" fn(*mut c_void, u32) -> usize>(c"call_factors_list")(function, uid)
         }
     }
 }
@@ -116,15 +125,15 @@ fn sshare_gets_multifactors_own_fair_share_factors() {
             assert_eq!(threads_named("bid-reprice"), 0);
             let path = Slurm::plugin_dir().join("priority_multifactor.so");
             let slurms = Library::open(&path, LOADER_FLAGS);
-            let fair_share = FairShare::compile(folder);
+            let c = Caller::compile(folder);
             let pairs = [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0), (0.125, 0.001), (3.0, 0.0), (1e-9, 1e9)];
             for (usage, shares) in pairs {
-                let factor = fair_share.factor(slurms, usage, shares);
-                assert_eq!(fair_share.factor(ours, usage, shares), factor, "{usage} of {shares}");
+                let factor = c.factor(slurms, usage, shares);
+                assert_eq!(c.factor(ours, usage, shares), factor, "{usage} of {shares}");
             }
-            assert_eq!(fair_share.factor(ours, 3.0, 7.0), 0.5f64.sqrt(), "2^-(1/1/2)");
+            assert_eq!(c.factor(ours, 3.0, 7.0), 0.5f64.sqrt(), "2^-(1/1/2)");
             ours.call(c"fini");
-            assert_eq!(fair_share.factor(ours, 0.0, 1.0), 0.0, "after fini there is nobody to ask");
+            assert_eq!(c.factor(ours, 0.0, 1.0), 0.0, "after fini there is nobody to ask");
         },
     );
 }
@@ -133,7 +142,7 @@ fn sshare_gets_multifactors_own_fair_share_factors() {
 fn every_call_is_handed_on_until_fini() {
     in_own_process("priority::every_call_is_handed_on_until_fini", Build::Plain, |plugins, folder| {
         let (slurmctld, plugin) = load_into_slurmctld(plugins, folder, "");
-        let fair_share = FairShare::compile(folder);
+        let c = Caller::compile(folder);
         let job = slurmctld.add(&MockJob { site_factor: NICE_OFFSET + 9, ..MockJob::pending(1) });
         let all = || {
             let priority = plugin.set(500, job);
@@ -141,21 +150,26 @@ fn every_call_is_handed_on_until_fini() {
             plugin.reconfig(false);
             plugin.set_assoc_usage(c"vision");
             plugin.job_end(job);
-            let list = plugin.factors_list(4_096, 77);
-            (priority, list, fair_share.difference_of_close_numbers(plugin.0), slurmctld.seen())
+            let list = c.factors_list(plugin.0, 77);
+            (priority, list, c.difference_of_close_numbers(plugin.0), slurmctld.seen())
         };
+        let start = || (plugin.recover(4), plugin.thread_start(), slurmctld.seen());
         let untouched = (1_000, 0, 0.0, String::new());
         assert_eq!(all(), untouched, "before init");
         // Slurm loads it again after a take-over, and unloads it twice when a callback came late.
         for _ in 0..3 {
             assert_eq!(plugin.init(), 0);
             assert_eq!(slurmctld.seen(), "init", "a fresh copy");
+            if PRIORITY_IS_STARTED_IN_STEPS {
+                assert_eq!(start(), (5, 0, "recover; start of the thread".to_owned()));
+            }
             let asked = "reconfig, clearing; reconfig; vision; end of 1; list for 77";
-            assert_eq!(all(), (509, 4_096, 2f64.powi(-60), asked.to_owned()));
+            assert_eq!(all(), (509, 77, 2f64.powi(-60), asked.to_owned()));
             plugin.fini();
             assert_eq!(slurmctld.seen(), "fini");
             plugin.fini();
             assert_eq!(all(), untouched, "after fini");
+            assert_eq!(start(), (0, 0, String::new()), "after fini");
         }
         assert_eq!(plugin.init(), 0);
         assert_eq!(plugin.init(), 0);
@@ -195,17 +209,18 @@ fn a_priority_starts_from_the_published_factor() {
 fn a_call_under_way_outlives_fini() {
     in_own_process("priority::a_call_under_way_outlives_fini", Build::Plain, |plugins, folder| {
         let (slurmctld, plugin) = load_into_slurmctld(plugins, folder, "");
+        let c = Caller::compile(folder);
         for _ in 0..2 {
             assert_eq!(plugin.init(), 0);
             assert_eq!(slurmctld.seen(), "init", "a fresh copy");
             slurmctld.call(c"mock_hold_jobs");
-            let asking = std::thread::spawn(move || plugin.factors_list(4_096, 77));
+            let asking = std::thread::spawn(move || c.factors_list(plugin.0, 77));
             eventually("the call", || (slurmctld.seen() == "list for 77").then_some(()));
             plugin.fini();
             assert_eq!(slurmctld.seen(), "fini");
             assert_eq!(plugin.init(), SLURM_ERROR, "the former copy is still in use");
             slurmctld.call(c"mock_release_jobs");
-            assert_eq!(asking.join().expect("it comes back"), 4_096);
+            assert_eq!(asking.join().expect("it comes back"), 77);
         }
         assert_eq!(slurmctld.seen(), "");
     });

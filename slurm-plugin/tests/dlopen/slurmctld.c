@@ -13,14 +13,14 @@
 #define OPERATOR_UID 500
 
 slurmctld_config_t slurmctld_config;
-List job_list;
+struct xlist *job_list;
 time_t last_job_update;
 
 static pthread_mutex_t job_lock = PTHREAD_MUTEX_INITIALIZER;
 /* What site_factor_g_set and a plugin's fini contend for in Slurm. */
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static job_record_t jobs[JOBS_MAX];
-static struct job_details details[JOBS_MAX];
+static __typeof__(*jobs[0].details) details[JOBS_MAX]; /* the type's name changes */
 static slurmdb_qos_rec_t qos[JOBS_MAX];
 static size_t job_count;
 static uint32_t waiters, prio_calls, kicks, holds;
@@ -102,13 +102,13 @@ bool validate_operator(uid_t uid)
 
 void mock_start(void (*set)(job_record_t *))
 {
-	job_list = (List)&jobs;
+	job_list = (struct xlist *)&jobs;
 	site_factor_set = set;
 }
 
 void mock_start_priority(uint32_t (*set)(uint32_t, job_record_t *))
 {
-	job_list = (List)&jobs;
+	job_list = (struct xlist *)&jobs;
 	priority_set = set;
 }
 
@@ -151,7 +151,7 @@ void *mock_add_job(const struct mock_job *as)
 		.admin_comment = (char *)as->admin_comment,
 		.tres_per_node = (char *)as->tres_per_node,
 	};
-	details[i] = (struct job_details){
+	details[i] = (__typeof__(details[0])){
 		.magic = DETAILS_MAGIC, .submit_time = as->submit_time, .min_nodes = 1, .num_tasks = 1,
 	};
 	qos[i] = (slurmdb_qos_rec_t){ .name = (char *)as->qos };

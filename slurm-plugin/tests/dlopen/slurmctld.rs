@@ -117,6 +117,7 @@ pub(crate) fn compile(name: &str, folder: &Path) -> PathBuf {
         .arg(&output)
         .arg("-I")
         .arg(folder)
+        .args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/csrc")])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dlopen").join(name).with_extension("c"))
         .status();
     assert!(status.expect("a C compiler").success());
