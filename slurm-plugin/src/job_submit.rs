@@ -17,7 +17,7 @@ use crate::host;
 use crate::picture::Picture;
 use crate::reprice::site_factor;
 use crate::role::{Kind, Role};
-use crate::submit::{Accepted, Ask, Decision, Refusal, Submission, Walltime, decide};
+use crate::submit::{Accepted, Ask, Component, Decision, Refusal, Submission, Walltime, decide};
 use crate::timing::Timing;
 
 static ROLE: Role = Role::new(Kind::JobSubmit).telling(&[&SUBMIT_TIMES, &MODIFY_TIMES]);
@@ -152,7 +152,11 @@ unsafe fn decide_on(picture: &Picture, job_desc: &job_desc_msg_t) -> Outcome {
     // SAFETY: as the caller promises.
     let texts = unsafe { Texts::of(job_desc) };
     let submission = texts.submission(job_desc);
-    let accepted = match decide(&picture.snapshot(), &submission, picture.is_available(now_ns)) {
+    let decision = decide(&picture.snapshot(), &submission, picture.is_available(now_ns));
+    if let Some(component) = submission.component {
+        component.remember(&submission, &decision);
+    }
+    let accepted = match decision {
         Decision::Untouched => return Outcome::Untouched,
         Decision::Refuse(refusal) => return Outcome::Refused(refusal),
         // Without Slurm's allocator nothing can be handed back: then this is not slurmctld either.
@@ -288,7 +292,9 @@ impl<'a> Texts<'a> {
                 minutes => Walltime::Minutes(minutes),
             },
             // slurmctld leaves the offset of scrontab jobs at 0.
-            is_het_component: job_desc.het_job_offset != NO_VAL && !is_scrontab,
+            component: given(job_desc.het_job_offset)
+                .filter(|_| !is_scrontab)
+                .map(|offset| Component::at(offset, job_desc.user_id)),
             is_scrontab,
             can_be_requeued: !job_desc.script.is_null() && may_requeue,
             is_interactive: job_desc.script.is_null(),

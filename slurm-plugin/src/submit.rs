@@ -3,6 +3,7 @@
 //! The money itself is checked by the caller, atomically, with the worst case that the decision carries.
 
 mod account;
+mod het;
 mod refusal;
 mod scope;
 mod shape;
@@ -16,6 +17,7 @@ use market::order::{Tier, effective_bid_floor, priority_factor};
 use market::request::{Gpus, GresError, gpus_asked};
 use market_api::config::{NoBid, WhenUnavailable};
 
+pub use het::Component;
 pub use market::request::Ask;
 pub use refusal::Refusal;
 pub(crate) use refusal::shown;
@@ -41,7 +43,7 @@ pub struct Submission<'a> {
     pub qos: Option<Cow<'a, str>>,
     pub walltime: Walltime,
     pub array: Option<Cow<'a, str>>,
-    pub is_het_component: bool,
+    pub component: Option<Component>,
     pub is_scrontab: bool,
     /// Batch jobs that Slurm may requeue; all others are cancelled when they must give way.
     pub can_be_requeued: bool,
@@ -53,6 +55,20 @@ pub struct Submission<'a> {
     pub cpus_per_task: Option<u32>,
     /// What it says of GPUs. Facts of partitions and nodes are the snapshot's to fill in.
     pub ask: Ask<'a>,
+}
+
+impl Submission<'_> {
+    /// The comment's token, else `SBATCH_BID`.
+    fn stated_bid(&self) -> Result<Option<Bid>, Refusal> {
+        let of_comment =
+            self.comment.map_or(Ok(None), bid::find_bytes).map_err(|error| Refusal::bid(&error))?;
+        match (of_comment, &self.bid_variable) {
+            (None, Some(value)) => {
+                bid::parse_value(value).map(Some).map_err(|error| Refusal::bid_variable(&error))
+            }
+            (of_comment, _) => Ok(of_comment),
+        }
+    }
 }
 
 /// What to do with a submission.
@@ -135,9 +151,6 @@ impl Case<'_> {
 
     /// `what` is what stands against an explicit `--qos` of another kind.
     fn with_bid(&self, bid: Bid, what: &str, gpus: &Gpus, is_available: bool) -> Result<Accepted, Refusal> {
-        if self.submission.is_het_component {
-            return Err(Refusal::het_job());
-        }
         if self.submission.is_scrontab {
             return Err(Refusal::scrontab());
         }
@@ -159,21 +172,6 @@ impl Case<'_> {
         of_qos
             .filter(|tier| bid.asked_tier.is_none_or(|asked| asked == *tier))
             .ok_or_else(|| Refusal::qos_against_bid(given, what, qos.of(bid.tier())))
-    }
-
-    /// The comment's token, else `SBATCH_BID`.
-    fn bid(&self) -> Result<Option<Bid>, Refusal> {
-        let of_comment = self
-            .submission
-            .comment
-            .map_or(Ok(None), bid::find_bytes)
-            .map_err(|error| Refusal::bid(&error))?;
-        match (of_comment, &self.submission.bid_variable) {
-            (None, Some(value)) => {
-                bid::parse_value(value).map(Some).map_err(|error| Refusal::bid_variable(&error))
-            }
-            (of_comment, _) => Ok(of_comment),
-        }
     }
 
     fn ask(&self) -> Ask<'_> {

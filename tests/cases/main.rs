@@ -8,5 +8,6 @@ mod outages;
 mod plugins;
 mod priority;
 mod restarts;
+mod several;
 mod submissions;
 mod tiers;

@@ -138,6 +138,8 @@ pub(crate) struct JobIdentity {
     /// The array's id, or the job's own.
     pub(crate) array_job_id: u32,
     pub(crate) array_task_id: Option<u32>,
+    /// Id of the first component of a heterogeneous job; all of them start together.
+    pub(crate) het_leader: Option<u32>,
     pub(crate) stamp: Stamp,
     pub(crate) uid: u32,
     pub(crate) user: String,

@@ -61,9 +61,10 @@ impl Refusal {
         Self::new(ESLURM_ACCOUNTING_POLICY, sentence.to_owned())
     }
 
-    pub(super) fn het_job() -> Self {
-        let sentence = "heterogeneous jobs cannot carry a bid yet; use bid:0 or submit without";
-        Self::new(ESLURM_NOT_SUPPORTED, sentence.to_owned())
+    pub(super) fn second_bid_of_het_job() -> Self {
+        let sentence =
+            "a heterogeneous job has one bid, in the comment of its first component; leave the others out";
+        Self::new(ESLURM_ACCOUNTING_POLICY, sentence.to_owned())
     }
 
     pub(super) fn scrontab() -> Self {

@@ -78,7 +78,7 @@ pub(crate) fn market() -> Snapshot {
 }
 
 /// `sbatch --gres=gpu:a100:2 -t 4:00:00 --comment=COMMENT` of alice.
-fn job(comment: &str) -> Submission<'_> {
+pub(crate) fn job(comment: &str) -> Submission<'_> {
     Submission {
         can_be_requeued: true,
         uid: ALICE,
@@ -326,15 +326,12 @@ fn a_bid_of_0_asks_for_the_free_tier() {
         assert_eq!(told(&market(), &job("bid:0"), is_available), "0 free(free) 0");
     }
     check(&gpus(job("bid:0"), "shard:4"), "0 free(free) 0");
-    check(&Submission { is_het_component: true, ..job("bid:0") }, "0 free(free) 0");
     check(&Submission { is_scrontab: true, ..job("bid:0") }, "0 free(free) 0");
     check(&Submission { uid: NEW, ..job("bid:0") }, "0 free(free) 0");
 }
 
 #[test]
 fn what_cannot_be_priced_yet_is_refused() {
-    let sentence = "bid: heterogeneous jobs cannot carry a bid yet; use bid:0 or submit without";
-    check(&Submission { is_het_component: true, ..job("bid:1") }, sentence);
     let sentence = "bid: scrontab jobs cannot carry a bid yet; use bid:0 or submit without";
     check(&Submission { is_scrontab: true, ..job("bid:1") }, sentence);
     let sentence =

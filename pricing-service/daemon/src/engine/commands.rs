@@ -1,6 +1,8 @@
 //! Commands that change something: deposits and changed bids. Each is answered once; the same key again gets the
 //! first answer.
 
+use std::collections::BTreeMap;
+
 use market::amount::{Amount, Price};
 use market::ledger::{LedgerAccount, LedgerError, Transfer, TransferKind};
 use market::order::{Tier, least_limit_ceil};
@@ -19,6 +21,11 @@ use crate::store::TransferContext;
 const MEMO_CHARS_MOST: usize = 200;
 const KEY_CHARS_MOST: usize = 100;
 const BID_CHANGES_APART_S: i64 = 300;
+
+/// At most what an amount can hold.
+fn plus(a: Amount, b: Amount) -> Amount {
+    a.checked_add(b).unwrap_or(Amount::from_micros(i64::MAX))
+}
 
 impl Engine {
     /// Money from the mint into an account. For operators.
@@ -99,9 +106,11 @@ impl Engine {
 
         let now_s = (self.clock)();
         let old_limit = order.limit;
-        let order = Order { limit, ..order };
+        let components = self.components_of(&order);
         let mut book = self.book.clone();
-        book.orders.insert(order.row, order.clone());
+        for component in &components {
+            book.orders.insert(component.row, Order { limit, ..component.clone() });
+        }
         let waiting = waiting::all(&book, self.facts()?, &self.terms, self.config.array_earmark);
         let place = place_in(&line_of(&waiting, order.row), order.row);
         let reply = v1::ChangeBidReply {
@@ -112,8 +121,10 @@ impl Engine {
         };
 
         let tx = self.store.begin()?;
-        tx.insert_bid_change(order.row, now_s, old_limit)?;
-        tx.update_order(&order)?;
+        for component in &components {
+            tx.insert_bid_change(component.row, now_s, component.limit)?;
+            tx.update_order(&Order { limit, ..component.clone() })?;
+        }
         tx.insert_answer(&request.idempotency_key, caller.uid, now_s, &summary, &reply.encode_to_vec())?;
         tx.commit()?;
         (self.book, self.waiting) = (book, waiting);
@@ -150,7 +161,12 @@ impl Engine {
     fn changeable_order(&self, caller: Caller, job_id: u32) -> Result<Order, QueryError> {
         let waiting = self.waiting.iter().find(|waiting| waiting.records.iter().any(|(id, _)| *id == job_id));
         let by_array = || self.waiting.iter().find(|waiting| waiting.id.job_id == job_id);
-        let order = waiting.or_else(by_array).and_then(|waiting| self.book.orders.get(&waiting.order));
+        // A first component without GPUs is no order itself.
+        let by_leader = || self.waiting.iter().find(|waiting| waiting.het_leader == Some(job_id));
+        let order = waiting
+            .or_else(by_array)
+            .or_else(by_leader)
+            .and_then(|waiting| self.book.orders.get(&waiting.order));
         let Some(order) = order else {
             let runs = self.book.segments.values().any(|s| s.job_id == job_id && s.settled.is_none());
             return Err(if runs {
@@ -175,11 +191,23 @@ impl Engine {
         Ok(order.clone())
     }
 
+    /// The waiting orders that share the bid of this one: the components of its heterogeneous job, else itself.
+    fn components_of(&self, order: &Order) -> Vec<Order> {
+        let leader =
+            self.waiting.iter().find(|waiting| waiting.order == order.row).and_then(|of| of.het_leader);
+        let Some(leader) = leader else { return vec![order.clone()] };
+        let of_job = self.waiting.iter().filter(|waiting| waiting.het_leader == Some(leader));
+        of_job.filter_map(|waiting| self.book.orders.get(&waiting.order)).cloned().collect()
+    }
+
     fn check_limit(&self, order: &Order, limit: Price) -> Result<(), QueryError> {
-        let Some(waiting) = self.waiting.iter().find(|waiting| waiting.order == order.row) else {
+        let rows: Vec<_> = self.components_of(order).iter().map(|component| component.row).collect();
+        let components: Vec<_> =
+            self.waiting.iter().filter(|waiting| rows.contains(&waiting.order)).collect();
+        if components.is_empty() {
             return Err(QueryError::NotReady);
-        };
-        let pools = waiting.asked.iter().flat_map(|asked| &asked.pools);
+        }
+        let pools = components.iter().flat_map(|waiting| &waiting.asked).flat_map(|asked| &asked.pools);
         let least = pools.map(|pool| (least_limit_ceil(self.terms.reserve(pool), order.tier), pool)).max();
         if let Some((least, pool)) = least.filter(|(least, _)| limit < *least) {
             return Err(QueryError::Invalid(format!(
@@ -187,19 +215,25 @@ impl Engine {
                 order.tier
             )));
         }
-        let changed = waiting::Waiting { limit, ..waiting.clone() };
-        let tasks = match self.config.array_earmark {
-            market_api::config::ArrayEarmark::All => waiting.tasks,
-            market_api::config::ArrayEarmark::AtOnce => waiting.tasks_at_once,
-        };
-        let needed = earmark(&changed, tasks);
-        let free = free_of(&self.book, &self.waiting, &waiting.account).checked_add(waiting.earmark);
-        if free.is_some_and(|free| needed > free && needed > waiting.earmark) {
-            return Err(QueryError::Refused(format!(
-                "needs {needed} SU but account {} has {} SU free; bid less or ask for a deposit",
-                waiting.account,
-                free.unwrap_or(Amount::ZERO)
-            )));
+        let mut needed: BTreeMap<&str, (Amount, Amount)> = BTreeMap::new();
+        for waiting in components {
+            let changed = waiting::Waiting { limit, ..waiting.clone() };
+            let tasks = match self.config.array_earmark {
+                market_api::config::ArrayEarmark::All => waiting.tasks,
+                market_api::config::ArrayEarmark::AtOnce => waiting.tasks_at_once,
+            };
+            let (wanted, present) = needed.entry(waiting.account.as_str()).or_default();
+            *wanted = plus(*wanted, earmark(&changed, tasks));
+            *present = plus(*present, waiting.earmark);
+        }
+        for (account, (wanted, present)) in needed {
+            let free = free_of(&self.book, &self.waiting, account).checked_add(present);
+            if free.is_some_and(|free| wanted > free && wanted > present) {
+                return Err(QueryError::Refused(format!(
+                    "needs {wanted} SU but account {account} has {} SU free; bid less or ask for a deposit",
+                    free.unwrap_or(Amount::ZERO)
+                )));
+            }
         }
         Ok(())
     }

@@ -25,7 +25,8 @@ impl Engine {
         let by_record = |waiting: &&Waiting| waiting.records.iter().any(|(id, _)| *id == job_id);
         let waiting = self.waiting.iter().find(by_record);
         let waiting = waiting.or_else(|| self.waiting.iter().find(|waiting| waiting.id.job_id == job_id));
-        if let Some(waiting) = waiting
+        let by_leader = || self.waiting.iter().find(|waiting| waiting.het_leader == Some(job_id));
+        if let Some(waiting) = waiting.or_else(by_leader)
             && let Some(order) = self.book.orders.get(&waiting.order)
         {
             self.check_may_see(caller, order, job_id)?;
@@ -90,6 +91,12 @@ impl Engine {
         let mut sentences = vec![place_sentence(waiting, &ahead, &named, line.len())];
         sentences.push(self.price_sentence(waiting));
         sentences.push(funds_sentence(waiting, free, may_see_funds));
+        if let Some(leader) = waiting.het_leader {
+            sentences.push(format!(
+                "It is a component of job {leader}, whose components start together, are funded together and have one bid: \
+                 the least of their priorities counts for all."
+            ));
+        }
         if let Some(obstacle) = obstacle_sentence(waiting) {
             sentences.push(obstacle);
         }

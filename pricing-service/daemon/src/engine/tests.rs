@@ -3,6 +3,7 @@
 mod commands;
 mod evictions;
 mod gaps;
+mod het;
 mod life;
 mod prices;
 mod restart;

@@ -33,6 +33,8 @@ pub(crate) struct Waiting {
     /// Slurm's records of it: job id, present submit time.
     pub(crate) records: Vec<(u32, i64)>,
     pub(crate) display_id: String,
+    /// Of a component of a heterogeneous job.
+    pub(crate) het_leader: Option<u32>,
     pub(crate) is_array: bool,
     pub(crate) tasks: u64,
     /// `%n` of an array.
@@ -136,7 +138,23 @@ pub(crate) fn all(book: &Book, facts: &Facts, terms: &Terms, policy: ArrayEarmar
             waiting.factor = waiting.factor_at(waiting.limit, age_of(waiting), terms).1;
         }
     }
+    level_components(&mut all);
     all
+}
+
+/// The components of a heterogeneous job start together, so they carry one factor, the least.
+fn level_components(all: &mut [Waiting]) {
+    let mut least: BTreeMap<u32, u32> = BTreeMap::new();
+    for waiting in all.iter() {
+        if let Some(leader) = waiting.het_leader {
+            let of_job = least.entry(leader).or_insert(waiting.factor);
+            *of_job = waiting.factor.min(*of_job);
+        }
+    }
+    for waiting in all.iter_mut() {
+        let of_job = waiting.het_leader.and_then(|leader| least.get(&leader));
+        waiting.factor = of_job.copied().unwrap_or(waiting.factor);
+    }
 }
 
 fn running_tasks(book: &Book) -> BTreeMap<OrderRow, u64> {
@@ -162,6 +180,7 @@ fn one(order: &Order, job: &WaitingJob, facts: &Facts, terms: &Terms) -> Waiting
         partition: job.identity.partition.clone(),
         records: vec![(job.identity.job_id, job.identity.submitted_s)],
         display_id: job.display_id.clone(),
+        het_leader: job.identity.het_leader,
         is_array: job.display_id.contains('_'),
         tasks: job.tasks,
         at_once: job.at_once,
@@ -217,20 +236,50 @@ pub(crate) fn earmark(waiting: &Waiting, tasks: u64) -> Amount {
         .map_or(too_dear, Amount::from_micros)
 }
 
-/// Sorts by rank and gives each account's money to its orders in that order, while it lasts.
+/// Sorts by rank and gives each account's money to its orders in that order, while it lasts. A heterogeneous job is
+/// funded as a whole, when its best component's turn comes, or not at all.
 fn fund(book: &Book, all: &mut [Waiting]) {
     all.sort_by_key(|waiting| (!waiting.tier.is_paid(), waiting.key));
-    let mut left = available(book);
-    for waiting in all.iter_mut() {
-        let of_account = left.get_mut(waiting.account.as_str());
-        let money = of_account.as_deref().copied().unwrap_or(Amount::ZERO);
-        waiting.funded = waiting.earmark <= money;
-        if let (true, Some(left), Some(rest)) =
-            (waiting.funded, of_account, money.checked_sub(waiting.earmark))
-        {
-            *left = rest;
+    let mut components: BTreeMap<u32, Vec<&Waiting>> = BTreeMap::new();
+    for waiting in all.iter() {
+        if let Some(leader) = waiting.het_leader {
+            components.entry(leader).or_default().push(waiting);
         }
     }
+    let mut left = available(book);
+    let mut decided: BTreeMap<u32, bool> = BTreeMap::new();
+    let funded: Vec<bool> = all
+        .iter()
+        .map(|waiting| match waiting.het_leader {
+            None => take(&mut left, &[waiting]),
+            Some(leader) => {
+                let of_job = components.get(&leader).map_or(&[][..], Vec::as_slice);
+                *decided.entry(leader).or_insert_with(|| take(&mut left, of_job))
+            }
+        })
+        .collect();
+    for (waiting, funded) in all.iter_mut().zip(funded) {
+        waiting.funded = funded;
+    }
+}
+
+/// Takes the earmarks of all of them out of what is left, or of none.
+fn take(left: &mut BTreeMap<&str, Amount>, orders: &[&Waiting]) -> bool {
+    let mut rest: BTreeMap<&str, Amount> = BTreeMap::new();
+    for order in orders {
+        let account = order.account.as_str();
+        let money = rest.get(account).or_else(|| left.get(account)).copied().unwrap_or(Amount::ZERO);
+        let Some(after) = money.checked_sub(order.earmark).filter(|after| *after >= Amount::ZERO) else {
+            return false;
+        };
+        rest.insert(account, after);
+    }
+    for (account, money) in rest {
+        if let Some(left) = left.get_mut(account) {
+            *left = money;
+        }
+    }
+    true
 }
 
 /// What each account holds, open escrows taken out.

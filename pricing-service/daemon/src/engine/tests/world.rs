@@ -57,6 +57,7 @@ pub(super) struct Job {
     pub(super) signal: Option<CheckpointSignal>,
     /// As Slurm has it now, where that differs from the tier's.
     pub(super) qos: Option<&'static str>,
+    pub(super) het_leader: Option<u32>,
     pub(super) gpus: u32,
     /// The id of the array whose task it is.
     pub(super) array_id: Option<u32>,
@@ -77,7 +78,7 @@ pub(super) enum State {
 pub(super) fn job(id: u32, account: &'static str, limit: &'static str, gpus: u32) -> Job {
     let (submitted_s, time_limit_s) = (BEGAN_S + i64::from(id), Some(3600));
     let tier = Tier::Standard;
-    let (signal, qos) = (None, None);
+    let (signal, qos, het_leader) = (None, None, None);
     Job {
         id,
         account,
@@ -85,6 +86,7 @@ pub(super) fn job(id: u32, account: &'static str, limit: &'static str, gpus: u32
         tier,
         signal,
         qos,
+        het_leader,
         gpus,
         array_id: None,
         submitted_s,
@@ -106,6 +108,7 @@ impl Job {
             job_id: self.id,
             array_job_id: self.array_id.unwrap_or(self.id),
             array_task_id: self.array_id.map(|array_id| self.id - array_id),
+            het_leader: self.het_leader,
             stamp: Stamp { uuid: self.uuid(), limit, tier, signal: self.signal, unavailable: false },
             uid,
             user: user.into(),
