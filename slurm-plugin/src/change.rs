@@ -55,7 +55,7 @@ pub(crate) struct Change<'a> {
 /// fresh.
 ///
 /// # Errors
-/// The refusal, its sentence made for the log: Slurm 22.05 shows the user only what the code stands for.
+/// The refusal, its sentence made for the log too: Slurm 22.05 shows the user only what the code stands for.
 pub(crate) fn judge(
     snapshot: &Snapshot,
     job: &JobRecord<'_>,
@@ -216,8 +216,8 @@ impl Judged<'_> {
         partitions.map(|of| Walltime::OfPartition.limit_s(Some(of)).map_or(INFINITE, minutes)).max()
     }
 
-    /// Only what was covered counts: with all tasks covered, any number of them may run at once. Slurm 22.05 sets the
-    /// throttle before it asks, so there the record already has the new one and nothing is left to refuse
+    /// Only what was covered counts: with all tasks covered, any number of them may run at once. Slurm sets the
+    /// throttle before it asks (22.05, 24.11): there the record has the new one already, and nothing is left to refuse
     /// (job_mgr.c: `_update_job`).
     fn raises_throttle(&self) -> bool {
         let is_at_once = self.snapshot.settings.array_earmark == ArrayEarmark::AtOnce;
@@ -228,11 +228,8 @@ impl Judged<'_> {
     }
 
     fn check_market_qos(&self) -> Result<(), Refusal> {
-        match &self.change.qos {
-            Some(qos)
-                if self.snapshot.is_market_qos(qos)
-                    && differs(&self.change.qos, &self.job.qos, str::eq_ignore_ascii_case) =>
-            {
+        match self.change.qos.as_deref().and_then(|qos| self.snapshot.market_qos_in(qos)) {
+            Some(qos) if differs(&self.change.qos, &self.job.qos, str::eq_ignore_ascii_case) => {
                 let sentence = format!(
                     "QOS {} is for jobs with a bid; use: sbid bid {} PRICE",
                     shown(qos),
@@ -248,7 +245,7 @@ impl Judged<'_> {
     /// where the site wants a bid or a tier for them.
     fn check_gpus_without_bid(&self) -> Result<(), Refusal> {
         let is_free_to_take = self.snapshot.settings.no_bid == NoBid::Unchanged
-            && !self.job.qos.as_deref().is_some_and(|qos| self.snapshot.is_market_qos(qos));
+            && self.job.qos.as_deref().and_then(|qos| self.snapshot.market_qos_in(qos)).is_none();
         let asks_for_gpus = |text: &str| gpus_of_request(text).map_or(true, |gpus| !gpus.is_empty());
         if is_free_to_take
             || !(self.gpu_requests_changed().any(asks_for_gpus) || self.takes_gpus_with_nodes())

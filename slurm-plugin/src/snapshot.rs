@@ -179,8 +179,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether a QOS is one of the market's.
-    pub fn is_market_qos(&self, qos: &str) -> bool {
-        self.settings.qos.is_market(qos)
+    /// The first of the market's QOS in what `--qos` says: one name, or several since Slurm 24.11.
+    pub fn market_qos_in<'q>(&self, qos_list: &'q str) -> Option<&'q str> {
+        qos_list.split(',').find(|qos| self.settings.qos.is_market(qos))
     }
 }

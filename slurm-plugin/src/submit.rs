@@ -220,10 +220,12 @@ impl Case<'_> {
                     .map(Some)
             }
             (NoBid::Free, _) => self.free_tier_asked("no bid").map(Some),
-            (NoBid::Unchanged, _) => match self.qos_to_be() {
-                Some(qos) if self.snapshot.is_market_qos(qos) => Err(Refusal::market_qos_without_bid(qos)),
-                _ => Ok(None),
-            },
+            (NoBid::Unchanged, _) => {
+                match self.qos_to_be().and_then(|qos| self.snapshot.market_qos_in(qos)) {
+                    Some(qos) => Err(Refusal::market_qos_without_bid(qos)),
+                    None => Ok(None),
+                }
+            }
         }
     }
 

@@ -71,6 +71,7 @@ fn what_is_not_priced_anew_cannot_be_raised() {
         (Change { partition: Some("long".into()), ..none() }, moved("partition")),
         (Change { partition: Some("gpu".into()), ..none() }, None),
         (Change { qos: Some("free".into()), ..none() }, moved("QOS")),
+        (Change { qos: Some("standard,normal".into()), ..none() }, moved("QOS")),
         (Change { qos: Some("STANDARD".into()), ..none() }, None),
         (Change { tres_per_node: Some("gres:gpu:a100:4".into()), ..none() }, moved("GPU request")),
         (Change { tres_per_node: Some("gres:gpu:a100:2".into()), ..none() }, None),
@@ -189,8 +190,10 @@ fn an_unpriced_job_does_not_enter_the_market_by_the_back_door() {
         );
         assert_eq!(told(&unpriced(), &by_operator(qos(market_qos))), None);
     }
-    assert_eq!(told(&unpriced(), &qos("normal")), None);
-    assert_eq!(told(&unpriced(), &qos("long")), None);
+    assert_eq!(told(&unpriced(), &qos("long,free")), Some("QOS free is for jobs with a bid".into()));
+    for other in ["normal", "long", "normal,long"] {
+        assert_eq!(told(&unpriced(), &qos(other)), None);
+    }
     // By its association, and given again.
     let of_association = JobRecord { qos: Some("free".into()), ..unpriced() };
     assert_eq!(told(&of_association, &qos("free")), None);

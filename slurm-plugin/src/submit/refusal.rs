@@ -49,10 +49,15 @@ impl Refusal {
     }
 
     pub(super) fn qos_against_bid(qos: &str, what: &str, of_tier: &str) -> Self {
+        let is_list = qos.contains(',');
         let qos = shown(qos);
-        let sentence = format!(
-            "--qos={qos} and {what}, which means QOS {of_tier}, contradict each other; choose one of them"
-        );
+        let sentence = if is_list {
+            format!("--qos={qos} names several QOS, but {what} means QOS {of_tier} alone; leave --qos out")
+        } else {
+            format!(
+                "--qos={qos} and {what}, which means QOS {of_tier}, contradict each other; choose one of them"
+            )
+        };
         Self::new(ESLURM_INVALID_QOS, sentence)
     }
 

@@ -233,6 +233,31 @@ fn an_explicit_qos_must_be_that_of_the_tier() {
     }
 }
 
+/// Several QOS for one job, since Slurm 24.11: Slurm would take whichever starts it.
+#[test]
+fn a_bid_has_one_qos_and_a_market_qos_is_none_of_several() {
+    let with_qos = |comment, qos: &'static str| Submission { qos: Some(qos.into()), ..job(comment) };
+    for (comment, qos, of_tier) in [
+        ("bid:0.625", "standard,normal", "standard"),
+        ("bid:0.625", "spot,standard", "standard"),
+        ("bid:0.625", "standard,", "standard"),
+        ("bid:0", "free,normal", "free"),
+    ] {
+        let sentence = format!(
+            "bid: --qos={qos} names several QOS, but {comment} means QOS {of_tier} alone; leave --qos out"
+        );
+        check(&with_qos(comment, qos), &sentence);
+    }
+    let sentence =
+        "bid: --qos=normal,long names several QOS, but bid:3.5 means QOS standard alone; leave --qos out";
+    let free = |settings: &mut Settings| settings.when_unavailable = WhenUnavailable::Free;
+    check_with(free, &with_qos("bid:3.5", "normal,long"), false, sentence);
+
+    check(&with_qos("", "normal,long"), "untouched");
+    let sentence = "bid: QOS Spot is for jobs with a bid; add --comment=bid:PRICE, or choose another --qos";
+    check(&with_qos("", "normal,Spot"), sentence);
+}
+
 #[test]
 fn a_tier_is_named_in_the_bid_or_by_its_qos() {
     let with_qos = |comment, qos: &'static str| Submission { qos: Some(qos.into()), ..job(comment) };
@@ -255,7 +280,6 @@ fn a_tier_is_named_in_the_bid_or_by_its_qos() {
         ("bid:1,tier=spot", "urgent", "spot"),
         ("bid:1,tier=standard", "spot", "standard"),
         ("bid:1", "parked", "standard"),
-        ("bid:1", "spot,standard", "standard"),
     ] {
         let sentence = format!(
             "bid: --qos={qos} and {comment}, which means QOS {of_tier}, contradict each other; choose one of them"
