@@ -96,9 +96,13 @@ write_configuration() {
         if [ -n "$conf_file" ]; then cat "$conf_file"; fi
     } >"$dir/etc/slurm.conf"
     gres_lines >"$dir/etc/gres.conf"
-    # Jobs are in no cgroup, but slurmd looks for the kernel's unless told which; v1 needs nothing of the machine.
-    echo "CgroupPlugin=cgroup/v1" >"$dir/etc/cgroup.conf"
+    cgroup_lines >"$dir/etc/cgroup.conf"
     write_market
+}
+
+# Jobs are in no cgroup, but slurmd looks for the kernel's unless told which; v1 needs nothing of the machine.
+cgroup_lines() {
+    if slurm_is_at_least 23.11; then echo "CgroupPlugin=disabled"; else echo "CgroupPlugin=cgroup/v1"; fi
 }
 
 # Whatever the given file says, the cluster's daemon keeps to the cluster's directory.

@@ -91,6 +91,14 @@ readable_file() {
     realpath -- "$2"
 }
 
+# Whether this machine's Slurm is of the given release, as 23.11, or a later one: the one place that knows which it is.
+slurm_is_at_least() {
+    local version
+    version=$(slurmctld -V) # "slurm-wlm 24.11.5"
+    version=${version##* }
+    printf '%s\n' "$1" "$version" | sort --version-sort --check=quiet
+}
+
 set_environment() {
     local library
     library=$(multiarch_path libnss_wrapper.so)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use system_tests::{Cluster, Outcome, eventually};
+use system_tests::{Cluster, Outcome, Slurm, eventually};
 
 #[test]
 fn a_change_is_priced_and_must_be_covered() {
@@ -26,6 +26,8 @@ fn a_change_is_priced_and_must_be_covered() {
         let outcome = update("vis1", change);
         assert!(!outcome.success, "{change} was accepted: {outcome:?}");
     }
+    let told = update("vis1", "Partition=h100").stderr;
+    assert_eq!(told.contains("bid: "), Slurm::installed().says_why_a_change_is_refused(), "{told}");
     for change in ["Account=nlp", "QOS=normal", "QOS=parked"] {
         let outcome = update("vis1", change);
         assert!(!outcome.success, "{change} was accepted: {outcome:?}");

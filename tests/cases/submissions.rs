@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use system_tests::{Cluster, Setting, eventually};
+use system_tests::{Cluster, Setting, Slurm, eventually};
 
 #[test]
 fn refusals_say_what_is_wrong_and_what_to_type() {
@@ -35,7 +35,9 @@ fn refusals_say_what_is_wrong_and_what_to_type() {
         ),
         ("vis1", &["--gres=gpu:a100:1", "--comment=bid:1,max=40"], "not available yet"),
         ("vis1", &["--gres=gpu:a100:1", "--comment=bid:1", "--qos=normal"], "--qos"),
+        ("vis1", &["--gres=gpu:a100:1", "--comment=bid:1", "--qos=standard,normal"], "leave --qos out"),
         ("vis1", &["--gres=gpu:a100:1", "--qos=standard"], "--comment=bid:"),
+        ("vis1", &["--gres=gpu:a100:1", "--qos=normal,standard"], "QOS standard is for jobs with a bid"),
         ("vis1", &["--gres=gpu:a100:1", "--comment=bid:1", "-A", "nlp"], "no association with account nlp"),
     ];
     for (user, options, sentence) in refusals {
@@ -87,7 +89,11 @@ fn each_way_to_ask_has_its_answer() {
         bid(&["-p", "a100", "-N1-2", "--gpus-per-node=a100:4", "-t60", "--comment=bid:1"]),
         standard("8")
     );
-    assert_eq!(bid(&["-p", "a100", "-n64", "--gres=gpu:a100:1", "-t60", "--comment=bid:1"]), standard("2"));
+    let of_tasks = if Slurm::installed().hides_that_nodes_are_not_bounded() { "1" } else { "2" };
+    assert_eq!(
+        bid(&["-p", "a100", "-n64", "--gres=gpu:a100:1", "-t60", "--comment=bid:1"]),
+        standard(of_tasks)
+    );
     // An array: as many tasks as may run at once.
     assert_eq!(bid(&["--array=0-9%2", "--gres=gpu:a100:1", "-t60", "--comment=bid:1"]), standard("2"));
     assert_eq!(bid(&["--array=0-9", "--gres=gpu:a100:1", "-t60", "--comment=bid:1"]), standard("10"));
@@ -168,4 +174,28 @@ fn other_channels_and_shapes() {
         let words = ["sbatch", "--hold", "--gres=gpu:a100:1", "-t1", "--comment=bid:1", "--wrap", "true"];
         cluster.run("slurmq", &words).success.then_some(())
     });
+}
+
+/// Without a bid Slurm alone decides, several QOS included.
+#[test]
+fn several_qos_are_left_to_slurm_without_a_bid() {
+    let cluster = Cluster::up();
+    cluster.ok("root", &["sacctmgr", "-i", "add", "qos", "long"]);
+    cluster.ok("root", &["sacctmgr", "-i", "modify", "user", "vis1", "set", "qos+=long"]);
+    let words =
+        ["sbatch", "--parsable", "--hold", "--gres=gpu:a100:1", "-t1", "--qos=normal,long", "--wrap", "true"];
+    if !Slurm::installed().takes_several_qos() {
+        let outcome = cluster.run("vis1", &words);
+        assert!(!outcome.success && !outcome.stderr.contains("bid:"), "{outcome:?}");
+        return;
+    }
+    let id = eventually("slurmctld knows the new QOS", Duration::from_secs(30), || {
+        cluster.run("vis1", &words).stdout.trim().parse::<u32>().ok()
+    });
+    assert_eq!(cluster.job(id, "QOS").as_deref(), Some("normal,long"));
+    assert_eq!(cluster.job(id, "AdminComment"), None);
+    let job = format!("JobId={id}");
+    let outcome = cluster.run("vis1", &["scontrol", "update", &job, "QOS=normal,standard"]);
+    assert!(!outcome.success, "{outcome:?}");
+    assert!(outcome.stderr.contains("QOS standard is for jobs with a bid"), "{outcome:?}");
 }

@@ -2,7 +2,9 @@
 //! built plugins, daemon and `sbid` in it. They need root and what `contrib/setup` installs; `contrib/test` runs them.
 
 mod cluster;
+mod slurm;
 mod wait;
 
 pub use cluster::{Cluster, Outcome, Role, Setting, built_dir};
+pub use slurm::Slurm;
 pub use wait::{eventually, holds_for};

@@ -114,6 +114,8 @@ fn asked(
 /// As the plugin counted at submission: the request at its largest shape, on the nodes that there are. slurmctld's own
 /// count in the record is that of the smallest.
 fn gpus_most(record: &Job, identity: &JobIdentity, largest: &mut LargestNodes<'_>) -> u64 {
+    // 24.11 states the least number for the most as well where only tasks were said, until it has planned the job
+    // (src/slurmctld/job_mgr.c: `_pack_default_job_details`); what starts is paid for as it started.
     let stated_nodes = record.max_nodes > 0;
     let ask = Ask {
         tres_per_job: record.tres_per_job.as_deref(),
