@@ -126,7 +126,7 @@ int bid_read_job(void *record, struct bid_job *out)
 		.max_nodes = job->details->max_nodes,
 		.min_cpus = job->details->min_cpus,
 		.num_tasks = job->details->num_tasks,
-		.whole_nodes = job->details->whole_node == WHOLE_NODE_REQUIRED,
+		.whole_nodes = BID_TAKES_WHOLE_NODES(job->details),
 		.array_tasks = job->array_recs != NULL ? job->array_recs->task_cnt : 0,
 		.array_throttle = job->array_recs != NULL ? job->array_recs->max_run_tasks : 0,
 		.account = job->account,

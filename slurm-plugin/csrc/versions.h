@@ -22,6 +22,8 @@
 #define BID_PRIORITY_IS_STARTED_IN_STEPS 0
 /* What the errors of Slurm's plugin loader mean. */
 #define bid_loader_strerror plugin_strerror
+/* Whether a job takes its nodes for itself: whole_node is one of some values here, and a set of bits later. */
+#define BID_TAKES_WHOLE_NODES(details) ((details)->whole_node == WHOLE_NODE_REQUIRED)
 
 CHECK_SIZE(job_record_t, 1048);
 CHECK_OFFSET(job_record_t, job_id, 360);
@@ -41,6 +43,7 @@ CHECK_OFFSET(job_desc_msg_t, site_factor, 588);
 #define BID_FACTORS_LIST_TAKES_REQUEST 0
 #define BID_PRIORITY_IS_STARTED_IN_STEPS 1
 #define bid_loader_strerror slurm_strerror
+#define BID_TAKES_WHOLE_NODES(details) (((details)->whole_node & WHOLE_NODE_REQUIRED) != 0)
 
 CHECK_SIZE(job_record_t, 1160);
 CHECK_OFFSET(job_record_t, job_id, 392);

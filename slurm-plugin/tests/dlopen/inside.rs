@@ -4,13 +4,15 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::time::Instant;
 
-use slurm_sys::{ESLURM_INVALID_TIME_LIMIT, JOB_RUNNING, NICE_OFFSET, NO_VAL, job_desc_msg_t};
+use slurm_sys::{
+    ESLURM_INVALID_GRES, ESLURM_INVALID_TIME_LIMIT, JOB_RUNNING, NICE_OFFSET, NO_VAL, job_desc_msg_t,
+};
 
 use crate::artifacts::{Build, JOB_SUBMIT, SITE_FACTOR};
-use crate::daemon::{Daemon, factors};
+use crate::daemon::{Daemon, factors, market};
 use crate::slurm::{Library, Slurm};
 use crate::slurmctld::{MockJob, Slurmctld};
-use crate::version::CHANGES_HAVE_ERR_MSG;
+use crate::version::{CHANGES_HAVE_ERR_MSG, NOT_WHOLE_NODES, WHOLE_NODES};
 use crate::{FINI_MAX, LOADER_FLAGS, eventually, in_own_process, socket, threads_named};
 
 /// Loads the site_factor plugin into what it takes for slurmctld.
@@ -172,6 +174,30 @@ fn a_panic_over_a_factor_leaves_it_as_it_is() {
     );
 }
 
+/// Asks job_modify: the error code, and what the user reads.
+fn modify(
+    slurm: Slurm,
+    plugin: Library,
+    job: *mut c_void,
+    uid: u32,
+    change: impl FnOnce(&mut job_desc_msg_t),
+) -> (c_int, Option<String>) {
+    let mut desc = slurm.change();
+    change(&mut desc);
+    let mut err_msg: *mut c_char = std::ptr::null_mut();
+    // SAFETY: a superset of job_modify's arguments; descriptor and record are Slurm's.
+    let rc = unsafe {
+        let job_modify: unsafe extern "C" fn(
+            *mut job_desc_msg_t,
+            *mut c_void,
+            u32,
+            *mut *mut c_char,
+        ) -> c_int = plugin.function(c"job_modify");
+        job_modify(&raw mut desc, job, uid, &raw mut err_msg)
+    };
+    (rc, slurm.take(&mut err_msg))
+}
+
 #[test]
 fn changes_are_judged_by_who_asks() {
     in_own_process("inside::changes_are_judged_by_who_asks", Build::Plain, |plugins, folder| {
@@ -181,22 +207,7 @@ fn changes_are_judged_by_who_asks() {
         plugin.call(c"init");
         let stamp = c"bid:0d9f4f5e-8f5c-4e0a-9a39-0b1f3a2c4d5e 3.5 tier=standard";
         let job = slurmctld.add(&MockJob { admin_comment: stamp.as_ptr(), ..MockJob::pending(1) });
-        let modify = |uid, change: fn(&mut job_desc_msg_t)| {
-            let mut desc = slurm.change();
-            change(&mut desc);
-            let mut err_msg: *mut c_char = std::ptr::null_mut();
-            // SAFETY: a superset of job_modify's arguments; descriptor and record are Slurm's.
-            let rc = unsafe {
-                let job_modify: unsafe extern "C" fn(
-                    *mut job_desc_msg_t,
-                    *mut c_void,
-                    u32,
-                    *mut *mut c_char,
-                ) -> c_int = plugin.function(c"job_modify");
-                job_modify(&raw mut desc, job, uid, &raw mut err_msg)
-            };
-            (rc, slurm.take(&mut err_msg))
-        };
+        let modify = |uid, change: fn(&mut job_desc_msg_t)| modify(slurm, plugin, job, uid, change);
         let passed = (0, None);
         let refused = c_int::try_from(ESLURM_INVALID_TIME_LIMIT).expect("small");
         let longer = |desc: &mut job_desc_msg_t| desc.time_limit = 61;
@@ -210,5 +221,27 @@ fn changes_are_judged_by_who_asks() {
         assert_eq!(modify(1001, |_| {}), passed);
         plugin.call(c"fini");
         assert_eq!(modify(1001, longer), passed, "after fini nothing is judged");
+    });
+}
+
+/// A job that takes its nodes with all that is in them cannot move to nodes with GPUs under a QOS of the market.
+#[test]
+fn whole_nodes_are_known_by_slurms_own_marks() {
+    in_own_process("inside::whole_nodes_are_known_by_slurms_own_marks", Build::Plain, |plugins, folder| {
+        let slurm = Slurm::load();
+        let slurmctld = Slurmctld::load(folder);
+        let _daemon = Daemon::start(&socket(folder), market(10, &[]));
+        let plugin = Library::open(&plugins.join(JOB_SUBMIT), LOADER_FLAGS);
+        plugin.call(c"init");
+        let move_one_with = |whole_node| {
+            let job = MockJob { whole_node, tres_per_node: std::ptr::null(), ..MockJob::pending(1) };
+            let partitions = c"gpu,cpu".as_ptr().cast_mut();
+            modify(slurm, plugin, slurmctld.add(&job), 1001, |desc| desc.partition = partitions).0
+        };
+        let refused = c_int::try_from(ESLURM_INVALID_GRES).expect("small");
+        eventually("the partitions", || (move_one_with(WHOLE_NODES[0]) == refused).then_some(()));
+        assert!(WHOLE_NODES.iter().all(|marks| move_one_with(*marks) == refused));
+        assert!(NOT_WHOLE_NODES.iter().all(|marks| move_one_with(*marks) == 0));
+        plugin.call(c"fini");
     });
 }

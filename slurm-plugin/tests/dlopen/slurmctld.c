@@ -40,6 +40,7 @@ struct mock_job {
 	int64_t submit_time;
 	uint32_t direct_set_prio;
 	uint32_t magic_is_wrong;
+	uint32_t whole_node;
 	const char *qos;
 	const char *comment;
 	const char *admin_comment;
@@ -153,6 +154,7 @@ void *mock_add_job(const struct mock_job *as)
 	};
 	details[i] = (__typeof__(details[0])){
 		.magic = DETAILS_MAGIC, .submit_time = as->submit_time, .min_nodes = 1, .num_tasks = 1,
+		.whole_node = as->whole_node,
 	};
 	qos[i] = (slurmdb_qos_rec_t){ .name = (char *)as->qos };
 	return &jobs[i];
