@@ -60,6 +60,12 @@ pub(crate) fn require_init() -> Result<(), ClientError> {
     current.as_ref().map(|_| ()).ok_or(ClientError::NotInitialised)
 }
 
+/// The Slurm that this crate was built for, as Slurm writes versions: `22.05.8`.
+pub fn built_for() -> String {
+    let number = sys::SLURM_VERSION_NUMBER;
+    format!("{}.{:02}.{}", number >> 16 & 0xff, number >> 8 & 0xff, number & 0xff)
+}
+
 fn configuration_from_environment() -> PathBuf {
     env::var_os("SLURM_CONF").map_or_else(|| PathBuf::from(DEFAULT_CONFIGURATION), PathBuf::from)
 }

@@ -33,5 +33,5 @@ mod state;
 mod text;
 
 pub use error::ClientError;
-pub use init::init;
+pub use init::{built_for, init};
 pub use state::{BaseState, TimeLimit};

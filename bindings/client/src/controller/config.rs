@@ -8,6 +8,9 @@ use crate::ffi;
 use crate::state::TimeLimit;
 use crate::text::{seconds, text, texts};
 
+/// Of `conf_flags`; the name of this bit is `CTL_CONF_SJC` in 22.05's slurm.h and `CONF_FLAG_SJC` in 24.11's.
+const STORES_JOB_COMMENT: u32 = 1 << 1;
+
 /// The parts of slurm.conf that matter to the market, as slurmctld has them in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -29,6 +32,10 @@ pub struct Config {
     pub accounting_storage_type: Option<String>,
     /// `AccountingStorageTRES`, with Slurm's own ones.
     pub accounting_storage_tres: Option<String>,
+    /// `AccountingStoreFlags=job_comment`.
+    pub stores_job_comment: bool,
+    /// `AuthInfo`, e.g. `socket=/run/munge/munge.socket.2`.
+    pub auth_info: Option<String>,
     /// Comma list.
     pub job_submit_plugins: Option<String>,
     pub priority_type: Option<String>,
@@ -38,6 +45,8 @@ pub struct Config {
     /// Between two updates of the factors.
     pub priority_calc_period_s: u32,
     pub priority_weights: PriorityWeights,
+    /// `PriorityWeightTRES`, e.g. `gres/gpu=1000`.
+    pub priority_weight_tres: Option<String>,
     pub site_factor_plugin: Option<String>,
     pub site_factor_params: Option<String>,
     pub sched_params: Option<String>,
@@ -124,6 +133,8 @@ unsafe fn from_record(conf: &sys::slurm_conf_t) -> Config {
             enforce: Enforce::new(conf.accounting_storage_enforce),
             accounting_storage_type: text(conf.accounting_storage_type),
             accounting_storage_tres: text(conf.accounting_storage_tres),
+            stores_job_comment: conf.conf_flags & STORES_JOB_COMMENT != 0,
+            auth_info: text(conf.authinfo),
             job_submit_plugins: text(conf.job_submit_plugins),
             priority_type: text(conf.priority_type),
             priority_params: text(conf.priority_params),
@@ -137,6 +148,7 @@ unsafe fn from_record(conf: &sys::slurm_conf_t) -> Config {
                 partition: conf.priority_weight_part,
                 qos: conf.priority_weight_qos,
             },
+            priority_weight_tres: text(conf.priority_weight_tres),
             site_factor_plugin: text(conf.site_factor_plugin),
             site_factor_params: text(conf.site_factor_params),
             sched_params: text(conf.sched_params),
