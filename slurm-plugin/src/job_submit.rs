@@ -59,6 +59,11 @@ pub unsafe fn job_submit(job_desc: *mut job_desc_msg_t, err_msg: *mut *mut c_cha
         // SAFETY: the descriptor is whole and not changed until the decision is made.
         match unsafe { decide_on(picture, job_desc) } {
             Outcome::Untouched => SLURM_SUCCESS,
+            Outcome::WithoutBid(sentence) => {
+                // SAFETY: as the caller promises.
+                unsafe { tell(err_msg, sentence) };
+                SLURM_SUCCESS
+            }
             Outcome::Refused(refusal) => {
                 // SAFETY: as the caller promises.
                 unsafe { tell(err_msg, &refusal.sentence) };
@@ -139,6 +144,7 @@ fn judge_and_count(picture: &Picture, job: &host::JobRecord<'_>, change: &Change
 
 enum Outcome {
     Untouched,
+    WithoutBid(&'static str),
     Refused(Refusal),
     Accepted(Accepted, Uuid),
 }
@@ -158,6 +164,7 @@ unsafe fn decide_on(picture: &Picture, job_desc: &job_desc_msg_t) -> Outcome {
     }
     let accepted = match decision {
         Decision::Untouched => return Outcome::Untouched,
+        Decision::WithoutBid(sentence) => return Outcome::WithoutBid(sentence),
         Decision::Refuse(refusal) => return Outcome::Refused(refusal),
         // Without Slurm's allocator nothing can be handed back: then this is not slurmctld either.
         Decision::Accept(_) if !host::has_xmalloc() => return Outcome::Untouched,

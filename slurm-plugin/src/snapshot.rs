@@ -26,6 +26,8 @@ pub struct Settings {
     pub factor: FactorScale,
     /// Slurm's OverTimeLimit in seconds, for partitions without their own; `None`: unlimited.
     pub over_time_limit_s: Option<i64>,
+    /// The market is being taken out of service.
+    pub draining: bool,
 }
 
 impl Settings {
@@ -40,6 +42,7 @@ impl Settings {
             qos: config.tiers.clone(),
             factor: FactorScale { per_doubling: config.factor.per_doubling, step: config.factor.step },
             over_time_limit_s: Some(0),
+            draining: false,
         }
     }
 
@@ -77,6 +80,7 @@ impl Settings {
                 (per_doubling, step) => FactorScale { per_doubling, step },
             },
             over_time_limit_s: said.over_time_limit_s.map(i64::from),
+            draining: said.draining,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The money itself is checked by the caller, atomically, with the worst case that the decision carries.
 
 mod account;
+mod draining;
 mod het;
 mod refusal;
 mod scope;
@@ -17,6 +18,7 @@ use market::order::{Tier, effective_bid_floor, priority_factor};
 use market::request::{Gpus, GresError, gpus_asked};
 use market_api::config::{NoBid, WhenUnavailable};
 
+pub use draining::WITHOUT_BID;
 pub use het::Component;
 pub use market::request::Ask;
 pub use refusal::Refusal;
@@ -76,6 +78,8 @@ impl Submission<'_> {
 pub enum Decision {
     /// The job is not the market's business.
     Untouched,
+    /// As [`Decision::Untouched`], though it carries a bid: this is said to the user.
+    WithoutBid(&'static str),
     Refuse(Refusal),
     Accept(Accepted),
 }
@@ -99,6 +103,9 @@ pub struct Accepted {
 /// Decides on one submission. `is_available`: the snapshot is the daemon's and fresh.
 pub fn decide(snapshot: &Snapshot, submission: &Submission<'_>, is_available: bool) -> Decision {
     let case = Case { snapshot, submission, scope: Scope::of(snapshot, submission.partition.as_deref()) };
+    if snapshot.settings.draining {
+        return case.while_draining();
+    }
     match case.decide(is_available) {
         Ok(Some(accepted)) => Decision::Accept(accepted),
         Ok(None) => Decision::Untouched,

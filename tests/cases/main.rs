@@ -1,5 +1,6 @@
 //! The promises of the market, each on a real Slurm.
 
+mod admin;
 mod changes;
 mod configuration;
 mod money;

@@ -9,8 +9,8 @@ use hyper_util::rt::TokioIo;
 use market_api::v1::market_client::MarketClient;
 use market_api::v1::{
     BalancesReply, BalancesRequest, ChangeBidReply, ChangeBidRequest, DepositReply, DepositRequest,
-    EvictReply, EvictRequest, ExplainReply, ExplainRequest, JobsReply, JobsRequest, LedgerReply,
-    LedgerRequest, PricesReply, PricesRequest,
+    DrainAction, DrainReply, DrainRequest, EvictReply, EvictRequest, ExplainReply, ExplainRequest, JobsReply,
+    JobsRequest, LedgerReply, LedgerRequest, PricesReply, PricesRequest,
 };
 use thiserror::Error;
 use tokio::net::UnixStream;
@@ -89,6 +89,11 @@ impl Market {
 
     pub(crate) fn evict(&self, request: EvictRequest) -> Result<EvictReply, CallError> {
         self.call(async |mut market| market.evict(request).await)
+    }
+
+    pub(crate) fn drain(&self, action: DrainAction) -> Result<DrainReply, CallError> {
+        let request = DrainRequest { action: action.into() };
+        self.call(async move |mut market| market.drain(request).await)
     }
 
     /// One connection for one call: a command needs one or two.

@@ -74,7 +74,7 @@ pub(crate) fn su_text(micros: i64) -> String {
     Amount::from_micros(micros).to_string()
 }
 
-fn local_time(epoch_s: i64) -> Option<String> {
+pub(crate) fn local_time(epoch_s: i64) -> Option<String> {
     let at = Timestamp::from_second(epoch_s).ok()?.to_zoned_datetime(TimeZone::system());
     Some(at.strftime("%Y-%m-%dT%H:%M:%S").to_string())
 }

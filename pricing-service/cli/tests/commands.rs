@@ -436,3 +436,30 @@ fn a_full_disk_is_an_error() {
     assert_eq!(ran.status, Some(1));
     assert!(ran.stderr.starts_with("sbid: error: cannot write the output: "), "{}", ran.stderr);
 }
+
+#[test]
+fn a_job_that_enters_the_market_is_told_so() {
+    let site = Site::start();
+    let expected =
+        "Job 77 is in the market now and bids 2 SU per GPU-hour. It is number 1 of 3 in the queue.\n";
+    assert_eq!(site.run(&["bid", "77", "2"]), Ran::printed(expected));
+    let document = json_of(&site.run(&["bid", "77", "2", "--json"]));
+    assert_eq!(document["bids"][0]["old_bid"], Value::Null);
+}
+
+#[test]
+fn drain_says_what_is_left() {
+    let site = Site::start();
+    let drains = "\
+The market drains since 2026-12-01T09:00:00: new bids are accepted as jobs without a bid.
+3 jobs with a bid still wait to be reset.
+2 jobs of the market run, until 2026-12-01T10:00:00 at the latest, and are settled at their end.
+1 job ended and wait for slurmdbd to take their receipts.
+Repeat this command until no waiting job is left.
+";
+    assert_eq!(site.run(&["admin", "drain"]), Ran::printed(drains));
+    let undone = "The market is in service. Jobs that were reset stay without a bid until sbid bid or another submission.\n";
+    assert_eq!(site.run(&["admin", "drain", "--undo"]), Ran::printed(undone));
+    let document = json_of(&site.run(&["--json", "admin", "drain"]));
+    assert_eq!(document["drains"][0]["waiting"], 3);
+}

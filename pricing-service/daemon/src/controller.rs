@@ -1,7 +1,9 @@
 //! The thread that talks to slurmctld: it reads everything every few seconds, and sooner when it is told that
 //! something happened. slurmctld may take a minute to answer; nobody else waits for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod changes;
+
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -9,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use market::stamp::Stamp;
 use slurm_client::ClientError;
-use slurm_client::controller::{self, JobUpdate};
+use slurm_client::controller;
 
+use self::changes::Changes;
+pub(crate) use self::changes::{Entered, Entry};
 use crate::clock::{monotonic_ns, now_s};
 use crate::engine::{EndTold, Event};
 use crate::eviction::{Act, Acted};
@@ -32,6 +36,8 @@ enum Request {
     ReadNow,
     Restamp { job_id: u32, stamp: Stamp },
     Act(Act),
+    Enter(Entry),
+    Drain(bool),
 }
 
 /// Asks the thread for something; never waits.
@@ -55,6 +61,16 @@ impl ControllerPort {
     /// A step of an eviction; answered with [`Event::Acted`].
     pub(crate) fn act(&self, act: Act) {
         let _ = self.requests.send(Request::Act(act));
+    }
+
+    /// Brings a waiting job into the market; [`Event::Entered`] tells what Slurm said to it.
+    pub(crate) fn enter(&self, entry: Entry) {
+        let _ = self.requests.send(Request::Enter(entry));
+    }
+
+    /// From now on, or no longer, every waiting job is taken out of the market.
+    pub(crate) fn drain(&self, drains: bool) {
+        let _ = self.requests.send(Request::Drain(drains));
     }
 }
 
@@ -80,9 +96,23 @@ impl ControllerInbox {
     pub(crate) fn stamps(&self) -> Vec<(u32, Stamp)> {
         let stamp = |request| match request {
             Request::Restamp { job_id, stamp } => Some((job_id, stamp)),
-            Request::ReadNow | Request::Act(_) => None,
+            Request::ReadNow | Request::Act(_) | Request::Enter(_) | Request::Drain(_) => None,
         };
         self.requests.try_iter().filter_map(stamp).collect()
+    }
+
+    /// The jobs that are to enter the market, of all that was asked since the last look, and the last word on
+    /// draining.
+    pub(crate) fn entries(&self) -> (Vec<Entry>, Option<bool>) {
+        let mut asked = (Vec::new(), None);
+        for request in self.requests.try_iter() {
+            match request {
+                Request::Enter(entry) => asked.0.push(entry),
+                Request::Drain(drains) => asked.1 = Some(drains),
+                Request::ReadNow | Request::Restamp { .. } | Request::Act(_) => {}
+            }
+        }
+        asked
     }
 }
 
@@ -100,7 +130,7 @@ pub(crate) fn spawn(
         let mut thread = ControllerThread {
             events,
             cluster_name,
-            restamps: BTreeMap::new(),
+            changes: Changes::default(),
             acts: Vec::new(),
             cluster: None,
             unreadable_nodes: BTreeSet::new(),
@@ -113,8 +143,7 @@ pub(crate) fn spawn(
 struct ControllerThread {
     events: Sender<Event>,
     cluster_name: ClusterName,
-    /// Stamps still to be written; the newest of each job counts.
-    restamps: BTreeMap<u32, Stamp>,
+    changes: Changes,
     acts: Vec<Act>,
     cluster: Option<(Instant, Arc<ClusterRead>)>,
     unreadable_nodes: BTreeSet<String>,
@@ -139,16 +168,17 @@ impl ControllerThread {
             let began = Instant::now();
             let (mut rest, mut rest_if_hinted) = (READS_APART, READS_APART);
             match self.read() {
-                Ok(Some(read)) => {
+                Ok(Some(mut read)) => {
                     let took = began.elapsed();
                     rest = rest.max(took * REST_FOR_EACH_READ);
                     rest_if_hinted = rest.max(took * REST_BEFORE_HINTED_READ);
                     self.note_outage(None);
-                    self.write_stamps(&read);
+                    let entered = self.changes.write(&mut read);
                     self.act(Act::run);
                     if self.events.send(Event::Facts(Box::new(read.facts))).is_err() {
                         return;
                     }
+                    self.tell(entered);
                 }
                 // Nothing has changed: the former facts hold.
                 Ok(None) => self.note_outage(None),
@@ -156,6 +186,8 @@ impl ControllerThread {
                     self.note_outage(Some(&error));
                     // When slurmctld is back, something else may be wanted.
                     self.act(Act::not_done);
+                    let refused = self.changes.refuse_entries(&error);
+                    self.tell(refused);
                 }
             }
             let now = Instant::now();
@@ -172,17 +204,24 @@ impl ControllerThread {
             let left = due.saturating_duration_since(Instant::now());
             match requests.recv_timeout(left) {
                 Ok(Request::ReadNow) => due = soonest,
-                Ok(Request::Restamp { job_id, stamp }) => {
-                    self.restamps.insert(job_id, stamp);
-                    due = soonest;
-                }
                 Ok(Request::Act(act)) => {
                     self.acts.push(act);
+                    due = soonest;
+                }
+                Ok(request) => {
+                    self.changes.note(request);
                     due = soonest;
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
+        }
+    }
+
+    fn tell(&self, entered: Vec<Entered>) {
+        for entered in entered {
+            // The engine may have ended.
+            let _ = self.events.send(Event::Entered(entered));
         }
     }
 
@@ -220,6 +259,7 @@ impl ControllerThread {
             as_of_s,
             cluster: facts,
             waiting: translated.waiting,
+            unpriced: translated.unpriced,
             runs: translated.runs,
             known_uuids: translated.known_uuids,
             accounting_queue_is_empty: statistics.slurmdbd_queue_len == 0,
@@ -247,66 +287,6 @@ impl ControllerThread {
         for act in self.acts.drain(..) {
             // The engine is gone only when the process ends.
             let _ = self.events.send(Event::Acted(how(&act)));
-        }
-    }
-
-    /// Only jobs that still wait are written to; what Slurm refuses for good is dropped.
-    fn write_stamps(&mut self, read: &Read) {
-        let pending = std::mem::take(&mut self.restamps);
-        for (job_id, stamp) in pending {
-            let waits = read.facts.waiting.iter().any(|job| job.identity.job_id == job_id);
-            let record = read.jobs.iter().find(|job| waits && job.job_id == job_id);
-            let before = record.and_then(|job| job.admin_comment.as_deref()).unwrap_or_default();
-            let Some(after) = restamped(before, &stamp) else { continue };
-            let update = JobUpdate { job_id, admin_comment: Some(after), ..JobUpdate::default() };
-            match controller::update_job(&update) {
-                Ok(()) => {}
-                Err(error) if error.is_transient() => {
-                    self.restamps.insert(job_id, stamp);
-                }
-                Err(error) => tracing::warn!("job {job_id} keeps its old bid in AdminComment: {error}"),
-            }
-        }
-    }
-}
-
-/// The AdminComment with another stamp in the place of the present one and all other text as it was; `None` if it
-/// carries no stamp, or this one already.
-fn restamped(admin_comment: &str, stamp: &Stamp) -> Option<String> {
-    let (present, place) = Stamp::find(admin_comment)?;
-    let (before, after) = (&admin_comment[..place.start], &admin_comment[place.end..]);
-    (present != *stamp).then(|| format!("{before}{stamp}{after}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use market::amount::Price;
-    use market::order::Tier;
-
-    use super::*;
-
-    fn stamp(limit: &str) -> Stamp {
-        Stamp {
-            uuid: "0d9f4f5e-8f5c-4e0a-9a39-0b1f3a2c4d5e".into(),
-            limit: Price::parse(limit).expect("price"),
-            tier: Tier::Standard,
-            signal: None,
-            unavailable: false,
-        }
-    }
-
-    #[test]
-    fn what_an_administrator_wrote_stays() {
-        let before = format!("ticket 4711; {}; watched by ops", stamp("2"));
-        let after = format!("ticket 4711; {}; watched by ops", stamp("3.5"));
-        assert_eq!(restamped(&before, &stamp("3.5")), Some(after.clone()));
-        assert_eq!(restamped(&after, &stamp("3.5")), None, "nothing to write");
-    }
-
-    #[test]
-    fn what_carries_no_stamp_gets_none() {
-        for admin_comment in ["", "ticket 4711", "bid:3.5"] {
-            assert_eq!(restamped(admin_comment, &stamp("1")), None);
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Facts {
     pub(crate) as_of_s: i64,
     pub(crate) cluster: ClusterFacts,
     pub(crate) waiting: Vec<WaitingJob>,
+    /// Pending jobs with GPUs that carry no stamp: Slurm alone schedules them, and nobody pays for them.
+    pub(crate) unpriced: Vec<WaitingJob<Unpriced>>,
     /// Runs of market jobs that slurmctld still knows: running, or ended within MinJobAge.
     pub(crate) runs: Vec<Run>,
     /// Every job id with a market stamp in slurmctld, whatever its state.
@@ -130,9 +132,9 @@ pub(crate) struct AssociationFacts {
     pub(crate) qos: Vec<String>,
 }
 
-/// What every record of a market job carries.
+/// What every record of a market job carries; `S` stands for what makes it one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JobIdentity {
+pub(crate) struct JobIdentity<S = Stamp> {
     /// Slurm's own id of the record.
     pub(crate) job_id: u32,
     /// The array's id, or the job's own.
@@ -140,7 +142,7 @@ pub(crate) struct JobIdentity {
     pub(crate) array_task_id: Option<u32>,
     /// Id of the first component of a heterogeneous job; all of them start together.
     pub(crate) het_leader: Option<u32>,
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: S,
     pub(crate) uid: u32,
     pub(crate) user: String,
     pub(crate) account: String,
@@ -155,7 +157,28 @@ pub(crate) struct JobIdentity {
     pub(crate) time_limit_s: Option<i64>,
 }
 
-impl JobIdentity {
+impl<S> JobIdentity<S> {
+    /// The same job with another stamp.
+    fn stamped<T>(self, stamp: T) -> JobIdentity<T> {
+        let Self { job_id, array_job_id, array_task_id, stamp: _, uid, user, account, .. } = self;
+        let Self { het_leader, partition, qos, submitted_s, eligible_s, time_limit_s, .. } = self;
+        JobIdentity {
+            job_id,
+            array_job_id,
+            array_task_id,
+            het_leader,
+            stamp,
+            uid,
+            user,
+            account,
+            partition,
+            qos,
+            submitted_s,
+            eligible_s,
+            time_limit_s,
+        }
+    }
+
     /// As Slurm writes it: `12` or `12_3`.
     pub(crate) fn display_id(&self) -> String {
         match self.array_task_id {
@@ -167,8 +190,8 @@ impl JobIdentity {
 
 /// A pending market job, or the pending tasks of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WaitingJob {
-    pub(crate) identity: JobIdentity,
+pub(crate) struct WaitingJob<S = Stamp> {
+    pub(crate) identity: JobIdentity<S>,
     pub(crate) tasks: u64,
     pub(crate) at_once: Option<u32>,
     /// As Slurm writes it: `12`, `12_[3-9%2]`.
@@ -182,6 +205,22 @@ pub(crate) struct WaitingJob {
     pub(crate) held: bool,
     /// Slurm's reason in its own word, e.g. `Resources`.
     pub(crate) reason: String,
+}
+
+impl<S> WaitingJob<S> {
+    /// The same job with another stamp.
+    pub(crate) fn stamped<T>(self, stamp: T) -> WaitingJob<T> {
+        let Self { identity, tasks, at_once, display_id, asked, nodes_least, gpus_most, held, reason } = self;
+        let identity = identity.stamped(stamp);
+        WaitingJob { identity, tasks, at_once, display_id, asked, nodes_least, gpus_most, held, reason }
+    }
+}
+
+/// What stands in the place of a stamp where there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Unpriced {
+    /// Why such a job can carry no bid.
+    pub(crate) obstacle: Option<&'static str>,
 }
 
 /// One run segment of a market job: from a start to its end.

@@ -19,6 +19,7 @@ pub(crate) enum Query {
     Deposit(Caller, v1::DepositRequest),
     ChangeBid(Caller, v1::ChangeBidRequest),
     Evict(Caller, v1::EvictRequest),
+    Drain(Caller, v1::DrainRequest),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +32,9 @@ pub(crate) enum Reply {
     Deposit(v1::DepositReply),
     ChangeBid(v1::ChangeBidReply),
     Evict(v1::EvictReply),
+    /// The reply, [`Reply::ChangeBid`], comes when Slurm has answered. Carries the uuid of the job's stamp.
+    Entering(String),
+    Drain(v1::DrainReply),
 }
 
 pub(crate) type Answer = oneshot::Sender<Result<Reply, QueryError>>;

@@ -10,7 +10,7 @@ use slurm_client::controller::{AdminLevel, AssociationsReply, Config, Node, Part
 
 use crate::facts::{AssociationFacts, ClusterFacts, NodeGpus, PartitionFacts, UserFacts};
 
-pub(crate) use jobs::{accounted_run, ending, jobs};
+pub(crate) use jobs::{accounted_run, ending, jobs, without_bid};
 
 /// Pool of GPUs whose model Slurm does not know (`Name=gpu` without `Type`).
 const UNTYPED_POOL: &str = "gpu";

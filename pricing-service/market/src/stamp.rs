@@ -118,6 +118,24 @@ fn is_uuid(text: &str) -> bool {
     })
 }
 
+/// The AdminComment with a stamp behind what others wrote there.
+pub fn with_stamp(admin_comment: &str, stamp: &Stamp) -> String {
+    if admin_comment.is_empty() { stamp.to_string() } else { format!("{admin_comment}; {stamp}") }
+}
+
+/// The AdminComment without any stamp, and all other text as it was.
+pub fn without_stamp(admin_comment: &str) -> String {
+    let mut text = admin_comment.to_owned();
+    while let Some((_, place)) = Stamp::find(&text) {
+        let (before, after) = (&text[..place.start], &text[place.end..]);
+        text = match after.strip_prefix("; ") {
+            Some(after) => format!("{before}{after}"),
+            None => format!("{}{after}", before.strip_suffix("; ").unwrap_or(before)),
+        };
+    }
+    text
+}
+
 /// What a run segment was charged, as it stands in `sacct`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
@@ -224,6 +242,20 @@ mod tests {
         ] {
             assert_eq!(Stamp::find(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_stamp_comes_and_goes_and_leaves_all_other_text() {
+        for others in ["", "note", "ticket 7; watched by ops", "paid=1"] {
+            let with = with_stamp(others, &stamp(false));
+            assert_eq!(Stamp::find(&with).map(|(found, _)| found), Some(stamp(false)), "{with}");
+            assert_eq!(without_stamp(&with), others);
+            assert_eq!(without_stamp(others), others);
+        }
+        let between = format!("before; {}; after", stamp(true));
+        assert_eq!(without_stamp(&between), "before; after");
+        assert_eq!(without_stamp(&format!("{}; {}", stamp(true), stamp(false))), "");
+        assert_eq!(without_stamp(&format!("{}; after", stamp(true))), "after");
     }
 
     #[test]

@@ -90,6 +90,7 @@ mod tests {
             component.remember(&submission, &decision);
             told.push(match decision {
                 Decision::Untouched => "untouched".into(),
+                Decision::WithoutBid(sentence) => sentence.into(),
                 Decision::Accept(accepted) => format!("{} {}", accepted.limit, accepted.qos),
                 Decision::Refuse(refusal) => refusal.sentence,
             });

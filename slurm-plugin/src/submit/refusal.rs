@@ -82,6 +82,14 @@ impl Refusal {
         Self::new(ESLURM_DISABLED, sentence.to_owned())
     }
 
+    pub(super) fn draining(qos: &str) -> Self {
+        let qos = shown(qos);
+        let sentence = format!(
+            "QOS {qos} is for jobs with a bid, and the market is being taken out of service; leave --qos={qos} out"
+        );
+        Self::new(ESLURM_INVALID_QOS, sentence)
+    }
+
     pub(super) fn gres(error: GresError) -> Self {
         Self::new(ESLURM_INVALID_GRES, error.to_string())
     }

@@ -28,6 +28,7 @@ fn settings() -> Settings {
         qos: TierQos::default(),
         factor: FactorScale::default(),
         over_time_limit_s: Some(0),
+        draining: false,
     }
 }
 
@@ -98,6 +99,7 @@ fn gpus<'a>(submission: Submission<'a>, tres_per_node: &'a str) -> Submission<'a
 fn told(snapshot: &Snapshot, submission: &Submission<'_>, is_available: bool) -> String {
     match decide(snapshot, submission, is_available) {
         Decision::Untouched => "untouched".into(),
+        Decision::WithoutBid(sentence) => sentence.into(),
         Decision::Refuse(refusal) => refusal.sentence,
         Decision::Accept(Accepted { limit, tier, unavailable, qos, factor, worst_case, notice }) => {
             let unavailable = if unavailable { " unavailable" } else { "" };
@@ -645,5 +647,24 @@ fn hours_are_written_exactly() {
     ];
     for (seconds, text) in table {
         assert_eq!(duration_text(seconds), text);
+    }
+}
+
+#[test]
+fn while_the_market_drains_a_bid_is_text_in_a_comment() {
+    let draining = |settings: &mut Settings| {
+        settings.draining = true;
+        settings.no_bid = NoBid::Reject;
+    };
+    for is_available in [true, false] {
+        for comment in ["bid:3.5", "bid:0", "bid:oops", "x bid:1 bid:2"] {
+            check_with(draining, &job(comment), is_available, WITHOUT_BID);
+        }
+        check_with(draining, &job("no token"), is_available, "untouched");
+        let named = Submission { qos: Some("standard".into()), ..job("bid:3.5") };
+        let sentence = "bid: QOS standard is for jobs with a bid, and the market is being taken out of service; leave --qos=standard out";
+        check_with(draining, &named, is_available, sentence);
+        let other = Submission { qos: Some("long".into()), ..job("no token") };
+        check_with(draining, &other, is_available, "untouched");
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &BidArgs, market: &Market, output: &OutputArgs) -> Resul
         let bid = json!({
             "job_name": args.job.to_string(),
             "job_id": job_id,
-            "old_bid": su_text(reply.old_limit_usu),
+            "old_bid": Some(reply.old_limit_usu).filter(|_| !reply.entered).map(su_text),
             "bid": su_text(reply.limit_usu),
             "rank": Some(reply.rank).filter(|rank| *rank != 0),
             "of": reply.of,
@@ -60,5 +60,8 @@ fn sentence(job: &JobId, reply: &ChangeBidReply) -> String {
         0 => String::new(),
         rank => format!(" It is number {rank} of {} in the queue.", reply.of),
     };
+    if reply.entered {
+        return format!("Job {job} is in the market now and bids {new} SU per GPU-hour.{rank}\n");
+    }
     format!("Job {job} bids {new} SU per GPU-hour, before {old}.{rank}\n")
 }

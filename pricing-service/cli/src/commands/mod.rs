@@ -31,10 +31,11 @@ pub(crate) enum Command {
     Ledger(ledger::LedgerArgs),
     /// Give money to an account (operators)
     Deposit(deposit::DepositArgs),
-    /// Change the bid of a job
+    /// Change the bid of a job that waits, or give it one
     Bid(bid::BidArgs),
-    /// Set the market up and run it (operators)
-    Admin(admin::AdminArgs),
+    /// Set the market up, run it and take it down (operators)
+    #[command(subcommand)]
+    Admin(admin::AdminCommand),
 }
 
 impl Command {
@@ -47,7 +48,7 @@ impl Command {
             Self::Ledger(_) => ledger::NAME,
             Self::Deposit(_) => deposit::NAME,
             Self::Bid(_) => bid::NAME,
-            Self::Admin(args) => args.name(),
+            Self::Admin(command) => command.name(),
         }
     }
 
@@ -58,7 +59,8 @@ impl Command {
             Self::Balance(_) => Some(field::names(balance::FIELDS)),
             Self::Jobs(_) => Some(field::names(jobs::FIELDS)),
             Self::Ledger(_) => Some(field::names(ledger::FIELDS)),
-            Self::Explain(_) | Self::Deposit(_) | Self::Bid(_) | Self::Admin(_) => None,
+            Self::Explain(_) | Self::Deposit(_) | Self::Bid(_) => None,
+            Self::Admin(command) => command.field_names(),
         }
     }
 
@@ -71,7 +73,7 @@ impl Command {
             Self::Ledger(args) => ledger::run(args, market, output),
             Self::Deposit(args) => deposit::run(args, market, output),
             Self::Bid(args) => bid::run(args, market, output),
-            Self::Admin(args) => args.run(market, output),
+            Self::Admin(command) => command.run(market, output),
         }
     }
 }

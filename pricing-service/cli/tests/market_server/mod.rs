@@ -263,6 +263,19 @@ impl Market for FixedMarket {
             limit_usu: request.limit_usu,
             rank,
             of: 3,
+            entered: request.job_id == 77,
+        }))
+    }
+
+    async fn drain(&self, request: Request<DrainRequest>) -> Result<Response<DrainReply>, Status> {
+        let action = self.note(request).action();
+        Ok(Response::new(DrainReply {
+            draining: action == DrainAction::Begin,
+            since_s: AS_OF_S,
+            waiting: 3,
+            running: 2,
+            running_until_s: AS_OF_S + 3600,
+            receipts: 1,
         }))
     }
 }

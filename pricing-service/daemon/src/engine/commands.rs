@@ -27,6 +27,24 @@ fn plus(a: Amount, b: Amount) -> Amount {
     a.checked_add(b).unwrap_or(Amount::from_micros(i64::MAX))
 }
 
+/// A changed bid, as it is kept with its answer.
+pub(super) fn summary_of(request: &v1::ChangeBidRequest) -> String {
+    format!("bid {} {}", request.job_id, request.limit_usu)
+}
+
+pub(super) fn limit_of(request: &v1::ChangeBidRequest) -> Result<Price, QueryError> {
+    let limit = Price::from_micros(request.limit_usu).filter(|limit| *limit <= Price::PARSE_MAX);
+    limit.ok_or_else(|| QueryError::Invalid("that is no bid; write e.g. sbid bid 12 3.5".into()))
+}
+
+/// A waiting order as it is to be, with the earmark that it needs then.
+#[derive(Debug)]
+pub(super) struct Changed {
+    pub(super) waiting: waiting::Waiting,
+    /// What is earmarked for it already.
+    pub(super) promised: Amount,
+}
+
 impl Engine {
     /// Money from the mint into an account. For operators.
     pub(super) fn deposit(
@@ -87,13 +105,12 @@ impl Engine {
         caller: Caller,
         request: &v1::ChangeBidRequest,
     ) -> Result<v1::ChangeBidReply, QueryError> {
-        let summary = format!("bid {} {}", request.job_id, request.limit_usu);
+        let summary = summary_of(request);
         if let Some(first) = self.first_answer(caller, &request.idempotency_key, &summary)? {
             return first;
         }
-        let limit = Price::from_micros(request.limit_usu).filter(|limit| *limit <= Price::PARSE_MAX);
-        let limit =
-            limit.ok_or_else(|| QueryError::Invalid("that is no bid; write e.g. sbid bid 12 3.5".into()))?;
+        self.check_in_service()?;
+        let limit = limit_of(request)?;
         let order = self.changeable_order(caller, request.job_id)?;
         if !request.tier.is_empty() && request.tier != order.tier.name() {
             return Err(QueryError::Refused(format!(
@@ -118,6 +135,7 @@ impl Engine {
             limit_usu: limit.micros(),
             rank: place.rank,
             of: place.of,
+            entered: false,
         };
 
         let tx = self.store.begin()?;
@@ -158,6 +176,11 @@ impl Engine {
         Ok(Some(reply.map_err(|_| QueryError::Refused("the stored answer cannot be read".into()))))
     }
 
+    /// Whether a command with this key was carried out before.
+    pub(super) fn was_answered(&mut self, key: &str) -> Result<bool, QueryError> {
+        Ok(self.store.begin()?.answered(key)?.is_some())
+    }
+
     fn changeable_order(&self, caller: Caller, job_id: u32) -> Result<Order, QueryError> {
         let waiting = self.waiting.iter().find(|waiting| waiting.records.iter().any(|(id, _)| *id == job_id));
         let by_array = || self.waiting.iter().find(|waiting| waiting.id.job_id == job_id);
@@ -173,7 +196,7 @@ impl Engine {
                 QueryError::Refused(format!("job {job_id} runs; its bid is fixed from its start on"))
             } else {
                 QueryError::NotFound(format!(
-                    "no pending job {job_id} carries a bid; a job gets one at submission: sbatch --comment=bid:PRICE"
+                    "no pending job {job_id} asks for GPUs; a job gets a bid at submission: sbatch --comment=bid:PRICE"
                 ))
             });
         };
@@ -202,35 +225,42 @@ impl Engine {
 
     fn check_limit(&self, order: &Order, limit: Price) -> Result<(), QueryError> {
         let rows: Vec<_> = self.components_of(order).iter().map(|component| component.row).collect();
-        let components: Vec<_> =
-            self.waiting.iter().filter(|waiting| rows.contains(&waiting.order)).collect();
-        if components.is_empty() {
-            return Err(QueryError::NotReady);
+        let components = self.waiting.iter().filter(|waiting| rows.contains(&waiting.order));
+        let changed: Vec<Changed> = components
+            .map(|waiting| {
+                let changed = waiting::Waiting { limit, ..waiting.clone() };
+                let needed = earmark(&changed, waiting::covered(&changed, self.config.array_earmark));
+                let changed = waiting::Waiting { earmark: needed, ..changed };
+                Changed { waiting: changed, promised: waiting.earmark }
+            })
+            .collect();
+        if changed.is_empty() { Err(QueryError::NotReady) } else { self.check_terms(&changed) }
+    }
+
+    /// Whether the limit reaches the least price of every pool they may start in, and the accounts can pay for them.
+    pub(super) fn check_terms(&self, changed: &[Changed]) -> Result<(), QueryError> {
+        for Changed { waiting, .. } in changed {
+            let waiting::Waiting { limit, tier, .. } = waiting;
+            let pools = waiting.asked.iter().flat_map(|asked| &asked.pools);
+            let least = pools.map(|pool| (least_limit_ceil(self.terms.reserve(pool), *tier), pool)).max();
+            if let Some((least, pool)) = least.filter(|(least, _)| limit < least) {
+                return Err(QueryError::Invalid(format!(
+                    "limit {limit} is under the least price {least} SU/GPU-hour of tier {tier} in pool {pool}; bid at least {least}"
+                )));
+            }
         }
-        let pools = components.iter().flat_map(|waiting| &waiting.asked).flat_map(|asked| &asked.pools);
-        let least = pools.map(|pool| (least_limit_ceil(self.terms.reserve(pool), order.tier), pool)).max();
-        if let Some((least, pool)) = least.filter(|(least, _)| limit < *least) {
-            return Err(QueryError::Invalid(format!(
-                "limit {limit} is under the least price {least} SU/GPU-hour of tier {} in pool {pool}; bid at least {least}",
-                order.tier
-            )));
+        let mut by_account: BTreeMap<&str, (Amount, Amount)> = BTreeMap::new();
+        for Changed { waiting, promised } in changed {
+            let (needed, of_account) = by_account.entry(waiting.account.as_str()).or_default();
+            *needed = plus(*needed, waiting.earmark);
+            *of_account = plus(*of_account, *promised);
         }
-        let mut needed: BTreeMap<&str, (Amount, Amount)> = BTreeMap::new();
-        for waiting in components {
-            let changed = waiting::Waiting { limit, ..waiting.clone() };
-            let tasks = match self.config.array_earmark {
-                market_api::config::ArrayEarmark::All => waiting.tasks,
-                market_api::config::ArrayEarmark::AtOnce => waiting.tasks_at_once,
-            };
-            let (wanted, present) = needed.entry(waiting.account.as_str()).or_default();
-            *wanted = plus(*wanted, earmark(&changed, tasks));
-            *present = plus(*present, waiting.earmark);
-        }
-        for (account, (wanted, present)) in needed {
-            let free = free_of(&self.book, &self.waiting, account).checked_add(present);
-            if free.is_some_and(|free| wanted > free && wanted > present) {
+        for (account, (needed, promised)) in by_account {
+            let free = free_of(&self.book, &self.waiting, account).checked_add(promised);
+            let free = free.and_then(|free| free.checked_sub(self.held_by_entries(account)));
+            if free.is_some_and(|free| needed > free && needed > promised) {
                 return Err(QueryError::Refused(format!(
-                    "needs {wanted} SU but account {account} has {} SU free; bid less or ask for a deposit",
+                    "needs {needed} SU but account {account} has {} SU free; bid less or ask for a deposit",
                     free.unwrap_or(Amount::ZERO)
                 )));
             }

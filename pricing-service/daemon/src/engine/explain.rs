@@ -66,7 +66,7 @@ impl Engine {
             });
         }
         Err(QueryError::NotFound(format!(
-            "job {job_id} carries no bid, so the market does not price it; squeue -j {job_id} shows its state"
+            "job {job_id} carries no bid, so the market does not price it; squeue -j {job_id} shows its state, and while it waits for GPUs sbid bid {job_id} PRICE gives it a bid"
         )))
     }
 

@@ -31,9 +31,11 @@ impl Inbox {
                 Some(old) => *old = event,
                 None => self.arrived.push_back(event),
             },
-            Event::Accounting(_) | Event::Query(..) | Event::Acted(_) | Event::ChangeRefused(_) => {
-                self.arrived.push_back(event);
-            }
+            Event::Accounting(_)
+            | Event::Query(..)
+            | Event::Acted(_)
+            | Event::ChangeRefused(_)
+            | Event::Entered(_) => self.arrived.push_back(event),
         }
     }
 }
@@ -63,6 +65,7 @@ mod tests {
             Event::Query(..) => "query".into(),
             Event::Acted(_) => "acted".into(),
             Event::ChangeRefused(_) => "refused".into(),
+            Event::Entered(_) => "entered".into(),
             Event::Lost(thread) => thread.into(),
             Event::Stop => "stop".into(),
         };

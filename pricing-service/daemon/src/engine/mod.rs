@@ -2,6 +2,8 @@
 //! Slurm into line; nothing in it waits for Slurm or for a client.
 
 mod commands;
+mod drain;
+mod entry;
 mod escrow;
 mod evict;
 mod explain;
@@ -27,6 +29,7 @@ use market_api::config::Config;
 use market_api::v1::ChangeRefused;
 use tokio::sync::watch;
 
+use self::entry::AllEntering;
 pub(crate) use self::gap::Gap;
 use self::gap::Seen;
 use self::inbox::Inbox;
@@ -35,12 +38,12 @@ use self::pass::{BookingError, Pass, PassError, RECENT_S, waiting_by_uuid};
 use self::terms::Terms;
 use self::waiting::Waiting;
 use crate::accounting::{AccountingFound, AccountingWork, ReceiptDue, WorkBoard};
-use crate::controller::ControllerPort;
+use crate::controller::{ControllerPort, Entered};
 use crate::eviction::Acted;
 use crate::facts::{Ending, Facts, Run};
 use crate::model::{Book, EvictionRow};
 use crate::publication::Publication;
-use crate::query::{Answer, Query};
+use crate::query::{Answer, Query, Reply};
 use crate::store::{Store, StoreError};
 
 /// The clock may fall back by this much, as when it is disciplined; time in the ledger then waits for it. A larger
@@ -55,6 +58,8 @@ pub(crate) enum Event {
     Query(Query, Answer),
     Acted(Acted),
     ChangeRefused(ChangeRefused),
+    /// Slurm has answered to a job that was to enter the market.
+    Entered(Entered),
     /// A thread has ended that the daemon is useless without.
     Lost(&'static str),
     Stop,
@@ -109,6 +114,9 @@ pub(crate) struct Engine {
     restamped: BTreeMap<u32, Stamp>,
     /// The last change of each job that the plugin refused.
     refused: BTreeMap<u32, ChangeRefused>,
+    entering: AllEntering,
+    /// The market is being taken out of service since then.
+    drains_since_s: Option<i64>,
     publications: watch::Sender<Arc<Publication>>,
     board: Arc<WorkBoard>,
     controller: ControllerPort,
@@ -133,6 +141,10 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let book = store.load(clock() - RECENT_S)?;
         let terms = Terms::new(&config, &Default::default());
+        let drains_since_s = drain::since_s(&store)?;
+        if drains_since_s.is_some() {
+            controller.drain(true);
+        }
         Ok(Self {
             config,
             store,
@@ -150,6 +162,8 @@ impl Engine {
             told: BTreeSet::new(),
             restamped: BTreeMap::new(),
             refused: BTreeMap::new(),
+            entering: AllEntering::new(),
+            drains_since_s,
             publications,
             board,
             controller,
@@ -166,10 +180,11 @@ impl Engine {
                 Event::Accounting(found) => self.take_accounting(found),
                 // Whoever asked may have gone.
                 Event::Query(_, answer) if answer.is_closed() => {}
-                Event::Query(query, answer) => {
-                    let reply = self.answer(query);
-                    let _ = answer.send(reply);
-                }
+                Event::Query(query, answer) => match self.answer(query) {
+                    Ok(Reply::Entering(uuid)) => self.answer_when_entered(&uuid, answer),
+                    reply => drop(answer.send(reply)),
+                },
+                Event::Entered(entered) => self.take_entered(entered),
                 Event::Acted(acted) => self.take_acted(&acted),
                 Event::ChangeRefused(refused) => self.note_refused(refused),
                 Event::Lost(thread) => return Err(EngineError::Lost(thread)),
@@ -319,6 +334,9 @@ impl Engine {
             pass.tx.set_meta(gap::LAST_FACTS_KEY, &facts.as_of_s.to_string())?;
             waiting = waiting::all(&pass.book, facts, &self.terms, policy);
         }
+        if self.drains_since_s.is_some() {
+            waiting.iter_mut().for_each(|waiting| waiting.factor = 0);
+        }
         pass.prune();
         let Pass { tx, book, .. } = pass;
         tx.commit()?;
@@ -340,7 +358,14 @@ impl Engine {
 
     fn publish(&self) {
         let Some(facts) = &self.facts else { return };
-        let publication = publish::publication(&self.config, facts, &self.terms, &self.book, &self.waiting);
+        let publication = publish::publication(
+            &self.config,
+            facts,
+            &self.terms,
+            &self.book,
+            &self.waiting,
+            self.drains_since_s.is_some(),
+        );
         self.publications.send_replace(Arc::new(publication));
     }
 

@@ -172,7 +172,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-fn new_order(job: &JobIdentity) -> Order {
+pub(super) fn new_order(job: &JobIdentity) -> Order {
     Order {
         row: 0,
         uuid: job.stamp.uuid.clone(),

@@ -20,10 +20,11 @@ pub(super) fn publication(
     terms: &Terms,
     book: &Book,
     waiting: &[Waiting],
+    drains: bool,
 ) -> Publication {
     let cluster = &facts.cluster;
     let mut rows = BTreeMap::new();
-    rows.insert(RowKey::Settings, Item::Settings(settings(config, cluster)));
+    rows.insert(RowKey::Settings, Item::Settings(settings(config, cluster, drains)));
     for (name, pool) in &cluster.pools {
         let row = v1::PoolTerms {
             name: name.clone(),
@@ -66,7 +67,7 @@ pub(super) fn publication(
     Publication { read_began_monotonic_ns: facts.read_began_ns, rows }
 }
 
-fn settings(config: &Config, cluster: &ClusterFacts) -> v1::Settings {
+fn settings(config: &Config, cluster: &ClusterFacts, drains: bool) -> v1::Settings {
     let when_unavailable = match config.when_unavailable {
         WhenUnavailable::Free => v1::WhenUnavailable::Free,
         WhenUnavailable::Reject => v1::WhenUnavailable::Reject,
@@ -92,6 +93,7 @@ fn settings(config: &Config, cluster: &ClusterFacts) -> v1::Settings {
         factor_per_doubling: config.factor.per_doubling,
         factor_step: config.factor.step,
         over_time_limit_s: cluster.over_time_limit_s.map(saturated),
+        draining: drains,
     }
 }
 

@@ -1,6 +1,8 @@
 //! The engine driven by facts alone, as slurmctld and slurmdbd would tell them.
 
 mod commands;
+mod drain;
+mod entry;
 mod evictions;
 mod gaps;
 mod het;

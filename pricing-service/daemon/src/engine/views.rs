@@ -42,8 +42,12 @@ impl Engine {
             }
             Query::Ledger(caller, request) => Reply::Ledger(self.ledger(caller, &request)?),
             Query::Deposit(caller, request) => Reply::Deposit(self.deposit(caller, &request)?),
-            Query::ChangeBid(caller, request) => Reply::ChangeBid(self.change_bid(caller, &request)?),
+            Query::ChangeBid(caller, request) => match self.enter(caller, &request)? {
+                Some(uuid) => Reply::Entering(uuid),
+                None => Reply::ChangeBid(self.change_bid(caller, &request)?),
+            },
             Query::Evict(caller, request) => Reply::Evict(self.evict(caller, &request)?),
+            Query::Drain(caller, request) => Reply::Drain(self.drain(caller, request.action())?),
         };
         Ok(reply)
     }

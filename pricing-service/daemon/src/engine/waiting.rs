@@ -123,11 +123,7 @@ pub(crate) fn all(book: &Book, facts: &Facts, terms: &Terms, policy: ArrayEarmar
             Some(at_once) => waiting.tasks.min(u64::from(at_once).saturating_sub(running)),
             None => waiting.tasks,
         };
-        let covered = match policy {
-            ArrayEarmark::All => waiting.tasks,
-            ArrayEarmark::AtOnce => waiting.tasks_at_once,
-        };
-        waiting.earmark = earmark(waiting, covered);
+        waiting.earmark = earmark(waiting, covered(waiting, policy));
     }
     fund(book, &mut all);
     let age_of = |waiting: &Waiting| book.orders.get(&waiting.order).map_or(0, |order| order.age_s);
@@ -155,6 +151,28 @@ fn level_components(all: &mut [Waiting]) {
         let of_job = waiting.het_leader.and_then(|leader| least.get(&leader));
         waiting.factor = of_job.copied().unwrap_or(waiting.factor);
     }
+}
+
+/// The tasks that funds must cover.
+pub(crate) fn covered(waiting: &Waiting, policy: ArrayEarmark) -> u64 {
+    match policy {
+        ArrayEarmark::All => waiting.tasks,
+        ArrayEarmark::AtOnce => waiting.tasks_at_once,
+    }
+}
+
+/// A job as it would stand there with an order that is not in the book.
+pub(crate) fn candidate(
+    order: &Order,
+    job: &WaitingJob,
+    facts: &Facts,
+    terms: &Terms,
+    policy: ArrayEarmark,
+) -> Waiting {
+    let mut waiting = one(order, job, facts, terms);
+    waiting.tasks_at_once = job.at_once.map_or(job.tasks, |at_once| job.tasks.min(at_once.into()));
+    waiting.earmark = earmark(&waiting, covered(&waiting, policy));
+    waiting
 }
 
 fn running_tasks(book: &Book) -> BTreeMap<OrderRow, u64> {

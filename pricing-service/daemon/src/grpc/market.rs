@@ -108,4 +108,8 @@ impl Market for MarketService {
     async fn evict(&self, request: Request<v1::EvictRequest>) -> Result<Response<v1::EvictReply>, Status> {
         reply_of!(self, Query::Evict(caller(&request)?, request.into_inner()), Evict)
     }
+
+    async fn drain(&self, request: Request<v1::DrainRequest>) -> Result<Response<v1::DrainReply>, Status> {
+        reply_of!(self, Query::Drain(caller(&request)?, request.into_inner()), Drain)
+    }
 }

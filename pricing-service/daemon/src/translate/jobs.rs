@@ -9,12 +9,13 @@ use slurm_client::controller::{Job, JobFlag, Sharing};
 use slurm_client::{BaseState, hosts};
 
 use super::{MINUTE_S, UNTYPED_POOL, minutes, pool_of_node, saturated};
-use crate::facts::{ClusterFacts, Ending, JobIdentity, Run, RunClock, RunEnd, WaitingJob};
+use crate::facts::{ClusterFacts, Ending, JobIdentity, Run, RunClock, RunEnd, Unpriced, WaitingJob};
 
 /// What the jobs of slurmctld are to the market.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     pub(crate) waiting: Vec<WaitingJob>,
+    pub(crate) unpriced: Vec<WaitingJob<Unpriced>>,
     pub(crate) runs: Vec<Run>,
     pub(crate) known_uuids: BTreeSet<String>,
 }
@@ -24,9 +25,14 @@ pub(crate) fn jobs(records: &[Job], cluster: &ClusterFacts) -> Jobs {
     let mut largest = LargestNodes { cluster, known: HashMap::new(), known_nodes: HashMap::new() };
     let mut jobs = Jobs::default();
     for record in records {
-        let Some(identity) = identity(record, cluster) else { continue };
-        jobs.known_uuids.insert(identity.stamp.uuid.clone());
         let waits = record.state.base == BaseState::Pending && !record.state.has(JobFlag::Completing);
+        let Some(stamp) = stamp(record.admin_comment.as_deref()) else {
+            let job = waits.then(|| unpriced(record, cluster, &mut largest));
+            jobs.unpriced.extend(job.filter(|job| !job.asked.is_empty()));
+            continue;
+        };
+        let identity = identity(record, stamp, cluster);
+        jobs.known_uuids.insert(identity.stamp.uuid.clone());
         if waits || is_powering_up(record) {
             jobs.waiting.push(waiting(record, identity, &mut largest));
         } else if let Some(run) = run(record, identity, &pool_of_node) {
@@ -42,9 +48,28 @@ fn is_powering_up(record: &Job) -> bool {
     record.state.base == BaseState::Running && record.state.has(JobFlag::PowerUpNode)
 }
 
-fn identity(record: &Job, cluster: &ClusterFacts) -> Option<JobIdentity> {
-    let (stamp, _) = Stamp::find(record.admin_comment.as_deref()?)?;
-    Some(JobIdentity {
+fn stamp(admin_comment: Option<&str>) -> Option<Stamp> {
+    Stamp::find(admin_comment?).map(|(stamp, _)| stamp)
+}
+
+fn unpriced(record: &Job, cluster: &ClusterFacts, largest: &mut LargestNodes<'_>) -> WaitingJob<Unpriced> {
+    waiting(record, identity(record, without_bid(record), cluster), largest)
+}
+
+/// What stands in the place of a stamp.
+pub(crate) fn without_bid(record: &Job) -> Unpriced {
+    let obstacle = if record.het_job_id != 0 {
+        Some("a heterogeneous job takes a bid only at submission")
+    } else if record.is_from_crontab() {
+        Some("scrontab jobs cannot carry a bid yet")
+    } else {
+        None
+    };
+    Unpriced { obstacle }
+}
+
+fn identity<S>(record: &Job, stamp: S, cluster: &ClusterFacts) -> JobIdentity<S> {
+    JobIdentity {
         job_id: record.job_id,
         array_job_id: record.array_job_id.unwrap_or(record.job_id),
         array_task_id: record.array_task_id,
@@ -58,7 +83,7 @@ fn identity(record: &Job, cluster: &ClusterFacts) -> Option<JobIdentity> {
         submitted_s: record.submit_time_s.unwrap_or(0),
         eligible_s: record.eligible_time_s.unwrap_or(0),
         time_limit_s: minutes(record.time_limit).map(|minutes| i64::from(minutes) * MINUTE_S),
-    })
+    }
 }
 
 /// slurmctld leaves the name out of job records; the associations have it.
@@ -67,20 +92,20 @@ fn user_name(told: Option<&str>, uid: u32, cluster: &ClusterFacts) -> String {
     told.map(str::to_owned).or_else(by_uid).unwrap_or_else(|| uid.to_string())
 }
 
-fn waiting(record: &Job, identity: JobIdentity, largest: &mut LargestNodes<'_>) -> WaitingJob {
+fn waiting<S>(record: &Job, identity: JobIdentity<S>, largest: &mut LargestNodes<'_>) -> WaitingJob<S> {
     let tasks = u64::try_from(record.array_tasks.len()).unwrap_or(u64::MAX).max(1);
     let display_id = match &record.array_task_str {
         Some(tasks) => format!("{}_[{tasks}]", identity.array_job_id),
         None => identity.display_id(),
     };
-    let asked = asked(record, &identity, largest);
+    let asked = asked(record, &identity.partition, largest);
     let gpus_least = asked.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
     WaitingJob {
         tasks,
         at_once: (record.array_max_tasks > 0).then_some(record.array_max_tasks),
         display_id,
-        nodes_least: nodes_least(record, &identity, &asked, largest),
-        gpus_most: gpus_most(record, &identity, largest).max(gpus_least),
+        nodes_least: nodes_least(record, &identity.partition, &asked, largest),
+        gpus_most: gpus_most(record, &identity.partition, largest).max(gpus_least),
         asked,
         held: record.is_held() || is_powering_up(record),
         reason: record.state_reason_text.clone(),
@@ -89,11 +114,7 @@ fn waiting(record: &Job, identity: JobIdentity, largest: &mut LargestNodes<'_>) 
 }
 
 /// GPUs of the request as slurmctld counts it. A job that takes whole nodes takes all their GPUs.
-fn asked(
-    record: &Job,
-    identity: &JobIdentity,
-    largest: &mut LargestNodes<'_>,
-) -> BTreeMap<Option<String>, u64> {
+fn asked(record: &Job, partition: &str, largest: &mut LargestNodes<'_>) -> BTreeMap<Option<String>, u64> {
     let counted = gpus_of_tres(record.tres_req.as_deref().unwrap_or_default()).unwrap_or_default();
     let mut asked: BTreeMap<Option<String>, u64> =
         counted.iter().map(|(model, count)| (model.map(str::to_owned), count)).collect();
@@ -103,7 +124,7 @@ fn asked(
         let models: BTreeSet<Option<String>> = asked.keys().cloned().collect();
         let models = if models.is_empty() { BTreeSet::from([None]) } else { models };
         for model in models {
-            let whole = nodes * u64::from(largest.gpus(&identity.partition, model.as_deref()));
+            let whole = nodes * u64::from(largest.gpus(partition, model.as_deref()));
             asked.entry(model).and_modify(|count| *count = (*count).max(whole)).or_insert(whole);
         }
     }
@@ -113,7 +134,7 @@ fn asked(
 
 /// As the plugin counted at submission: the request at its largest shape, on the nodes that there are. slurmctld's own
 /// count in the record is that of the smallest.
-fn gpus_most(record: &Job, identity: &JobIdentity, largest: &mut LargestNodes<'_>) -> u64 {
+fn gpus_most(record: &Job, partition: &str, largest: &mut LargestNodes<'_>) -> u64 {
     // 24.11 states the least number for the most as well where only tasks were said, until it has planned the job
     // (src/slurmctld/job_mgr.c: `_pack_default_job_details`); what starts is paid for as it started.
     let stated_nodes = record.max_nodes > 0;
@@ -127,8 +148,8 @@ fn gpus_most(record: &Job, identity: &JobIdentity, largest: &mut LargestNodes<'_
         // One for each node is what slurmctld fills in where nothing was said.
         num_tasks: record.num_tasks.filter(|tasks| *tasks > record.num_nodes),
         exclusive: record.sharing == Sharing::Exclusive,
-        node_gpus_max: largest.gpus(&identity.partition, None),
-        nodes_usable_max: Some(largest.nodes(&identity.partition)),
+        node_gpus_max: largest.gpus(partition, None),
+        nodes_usable_max: Some(largest.nodes(partition)),
         ..Ask::default()
     };
     gpus_asked(&ask).map_or(0, |gpus| gpus.total())
@@ -138,7 +159,7 @@ fn gpus_most(record: &Job, identity: &JobIdentity, largest: &mut LargestNodes<'_
 /// need more.
 fn nodes_least(
     record: &Job,
-    identity: &JobIdentity,
+    partition: &str,
     asked: &BTreeMap<Option<String>, u64>,
     largest: &mut LargestNodes<'_>,
 ) -> u32 {
@@ -148,7 +169,7 @@ fn nodes_least(
         return told;
     }
     let needed = asked.iter().map(|(model, count)| {
-        let on_node = u64::from(largest.gpus(&identity.partition, model.as_deref()));
+        let on_node = u64::from(largest.gpus(partition, model.as_deref()));
         saturated(count.div_ceil(on_node.max(1)))
     });
     needed.fold(told, u32::max)

@@ -1,40 +1,46 @@
 //! `sbid admin`: what only those who run the market need.
 
+mod drain;
 mod evict;
 mod setup;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use crate::client::Market;
 use crate::failure::Failure;
 use crate::output::{Outcome, OutputArgs};
 
-#[derive(Debug, Args)]
-pub(crate) struct AdminArgs {
-    #[command(subcommand)]
-    command: AdminCommand,
-}
-
 #[derive(Debug, Subcommand)]
-enum AdminCommand {
+pub(crate) enum AdminCommand {
+    /// Take the market out of service: before its removal
+    Drain(drain::DrainArgs),
     /// Have a running spot job give way to a waiting job
     Evict(evict::EvictArgs),
     /// Print the commands that make the market's QOS
     Setup(setup::SetupArgs),
 }
 
-impl AdminArgs {
+impl AdminCommand {
     pub(crate) fn name(&self) -> &'static str {
-        match &self.command {
-            AdminCommand::Evict(_) => evict::NAME,
-            AdminCommand::Setup(_) => setup::NAME,
+        match self {
+            Self::Drain(_) => drain::NAME,
+            Self::Evict(_) => evict::NAME,
+            Self::Setup(_) => setup::NAME,
+        }
+    }
+
+    /// Names of the fields of the command's table; `None` for commands that print sentences.
+    pub(crate) fn field_names(&self) -> Option<Vec<&'static str>> {
+        match self {
+            Self::Drain(_) | Self::Evict(_) | Self::Setup(_) => None,
         }
     }
 
     pub(crate) fn run(&self, market: &Market, output: &OutputArgs) -> Result<Outcome, Failure> {
-        match &self.command {
-            AdminCommand::Evict(args) => evict::run(args, market, output),
-            AdminCommand::Setup(_) => setup::run(),
+        match self {
+            Self::Drain(args) => drain::run(args, market, output),
+            Self::Evict(args) => evict::run(args, market, output),
+            Self::Setup(_) => setup::run(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::controller::{self, ControllerInbox};
 use crate::engine::{Engine, EngineError, Event};
 use crate::facts::{
     AssociationFacts, ClusterFacts, Facts, JobIdentity, NodeGpus, PartitionFacts, PoolFacts, Run, RunClock,
-    RunEnd, UserFacts, WaitingJob,
+    RunEnd, Unpriced, UserFacts, WaitingJob,
 };
 use crate::publication::Publication;
 use crate::query::{Caller, Query, QueryError, Reply};
@@ -37,6 +37,10 @@ pub(super) struct World {
     pub(super) now_s: i64,
     pub(super) jobs: BTreeMap<u32, Job>,
     pub(super) all_gpus_busy: bool,
+    /// Pending jobs without a bid.
+    pub(super) unpriced: Vec<WaitingJob<Unpriced>>,
+    /// Stamps that Slurm was given later, by job id.
+    pub(super) stamped: Vec<(u32, Stamp)>,
     /// What the slurmctld thread is asked for.
     pub(super) asked: ControllerInbox,
 }
@@ -214,9 +218,17 @@ impl World {
     /// A daemon over a ledger that is there.
     pub(super) fn over(directory: TempDir) -> Self {
         let (engine, published, asked) = engine(&directory);
-        let jobs = BTreeMap::new();
-        let mut world =
-            Self { directory, engine, published, now_s: BEGAN_S, jobs, all_gpus_busy: false, asked };
+        let mut world = Self {
+            directory,
+            engine,
+            published,
+            now_s: BEGAN_S,
+            jobs: BTreeMap::new(),
+            all_gpus_busy: false,
+            unpriced: Vec::new(),
+            stamped: Vec::new(),
+            asked,
+        };
         world.read();
         world
     }
@@ -236,10 +248,18 @@ impl World {
             read_ended_ns: self.now_s.unsigned_abs() * 1_000_000_000,
             as_of_s: self.now_s,
             cluster: cluster(if self.all_gpus_busy { 8 } else { 0 }),
-            waiting: self.jobs.values().filter(waits).map(Job::waiting).collect(),
+            waiting: self.jobs.values().filter(waits).map(|job| self.with_stamp(job.waiting())).collect(),
+            unpriced: self.unpriced.clone(),
             runs: self.jobs.values().filter_map(Job::run).collect(),
             known_uuids: self.jobs.values().map(Job::uuid).collect(),
             accounting_queue_is_empty: true,
+        }
+    }
+
+    fn with_stamp(&self, job: WaitingJob) -> WaitingJob {
+        match self.stamped.iter().find(|(id, _)| *id == job.identity.job_id) {
+            Some((_, stamp)) => job.stamped(stamp.clone()),
+            None => job,
         }
     }
 
