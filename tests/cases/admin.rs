@@ -1,9 +1,10 @@
-//! The market's first day and its last.
+//! The market's first day, its last day, and what its administrator reads.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use system_tests::{Cluster, eventually};
+use system_tests::{Cluster, Role, Setting, built_dir, eventually};
 
 const SOON: Duration = Duration::from_secs(40);
 
@@ -149,7 +150,10 @@ fn drained_slurm_goes_on_without_us_and_nobody_pays_for_what_runs_then() {
     // A restart of the daemon forgets nothing.
     cluster.daemon("kill", "quotamarketd");
     cluster.daemon("start", "quotamarketd");
-    drain(&cluster);
+    eventually("it still drains", SOON, || {
+        let outcome = cluster.run("root", &["sbid", "--json", "admin", "doctor"]);
+        outcome.stdout.contains("being taken out of service").then_some(())
+    });
 
     take_out(&cluster);
     cluster.daemon("stop", "slurmctld");
@@ -195,4 +199,161 @@ fn undone_the_market_takes_bids_again() {
     assert_eq!(cluster.job(id, "AdminComment").as_deref(), Some(""), "what was reset stays without a bid");
     cluster.ok("vis1", &["sbid", "bid", &id.to_string(), "3"]);
     assert!(cluster.job(id, "AdminComment").is_some_and(|stamp| stamp.ends_with(" 3 tier=standard")));
+}
+
+/// Subjects and sentences of all findings that are errors or warnings.
+fn troubles(cluster: &Cluster) -> Vec<String> {
+    let outcome = cluster.run("root", &["sbid", "--json", "admin", "doctor"]);
+    let document: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let findings = document["findings"].as_array().expect("findings").clone();
+    let text = |finding: &serde_json::Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let troubles: Vec<String> = findings
+        .iter()
+        .filter(|finding| ["error", "warning"].contains(&text(finding, "level").as_str()))
+        .map(|finding| format!("{} {}", text(finding, "subject"), text(finding, "finding")))
+        .collect();
+    let any_error = findings.iter().any(|finding| text(finding, "level") == "error");
+    assert_eq!(outcome.success, !any_error, "{outcome:?}");
+    troubles
+}
+
+fn await_troubles(cluster: &Cluster, expected: &[&str]) {
+    let begin_so = |troubles: &[String]| {
+        troubles.len() == expected.len()
+            && troubles.iter().zip(expected).all(|(trouble, begin)| trouble.starts_with(begin))
+    };
+    eventually(&format!("doctor finds {expected:?}"), SOON, || begin_so(&troubles(cluster)).then_some(()));
+}
+
+#[test]
+fn doctor_finds_nothing_wrong_with_a_good_cluster_and_what_is_broken_on_a_bad_one() {
+    for role in [Role::SiteFactor, Role::Priority] {
+        let cluster = Cluster::with(&Setting { role, ..Setting::default() });
+        await_troubles(&cluster, &[]);
+        if role == Role::Priority {
+            continue;
+        }
+        cluster.daemon("stop", "slurmdbd");
+        await_troubles(&cluster, &["slurmdbd does not answer"]);
+        cluster.daemon("start", "slurmdbd");
+        let with = take_out(&cluster);
+        restart_slurmctld(&cluster);
+        await_troubles(
+            &cluster,
+            &[
+                "plugin job_submit ",
+                "plugin priority ",
+                "JobSubmitPlugins lacks bid",
+                "PriorityType neither site_factor/bid nor priority/bid",
+            ],
+        );
+        let worse = with
+            .replace("bf_continue,", "")
+            .replace("job_comment", "job_script")
+            .replace("PriorityWeightAge=1000", "PriorityWeightAge=50000");
+        std::fs::write(slurm_conf(&cluster), worse).expect("writes");
+        restart_slurmctld(&cluster);
+        await_troubles(
+            &cluster,
+            &[
+                "SchedulerParameters lacks bf_continue",
+                "PriorityWeight PriorityWeightAge=50000 can outvote 3.0 doublings",
+                "AccountingStoreFlags lacks job_comment",
+            ],
+        );
+        let outcome = cluster.run("vis1", &["sbid", "admin", "doctor"]);
+        assert!(!outcome.success && outcome.stderr.contains("operators"), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_closed_directory_and_a_missing_daemon_are_one_sentence_each() {
+    let cluster = Cluster::up();
+    let run = cluster.dir().join("run");
+    let price = || cluster.run("vis1", &["sbid", "price"]).stderr;
+    eventually("it answers", SOON, || price().is_empty().then_some(()));
+    let mode = |path: &Path, mode: u32| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).expect("sets the mode");
+    };
+    mode(&run, 0o700);
+    let told = price();
+    assert!(told.contains("Permission denied") && told.lines().count() == 1, "{told}");
+    await_troubles(&cluster, &["socket_dir"]);
+    let doctor = cluster.run("vis1", &["sbid", "admin", "doctor"]);
+    assert!(doctor.stdout.contains("market.sock: permission denied."), "{doctor:?}");
+    mode(&run, 0o755);
+    mode(&run.join("market.sock"), 0o600);
+    let told = price();
+    assert!(told.contains("Permission denied") && told.lines().count() == 1, "{told}");
+    await_troubles(&cluster, &["market.sock"]);
+    cluster.daemon("stop", "quotamarketd");
+    // Neither can the daemon work in a directory that is closed to it, and says so before it ends.
+    for name in ["run", "state"] {
+        let path = cluster.dir().join(name);
+        let owner = std::fs::metadata(&path).expect("is there").uid();
+        std::os::unix::fs::chown(&path, Some(0), None).expect("changes the owner");
+        let told = cluster.try_daemon("start", "quotamarketd").stderr;
+        assert!(told.contains("it must belong to uid 61000"), "{name}: {told}");
+        std::os::unix::fs::chown(&path, Some(owner), None).expect("changes the owner");
+    }
+    let told = price();
+    assert!(told.contains("is it running?") && told.lines().count() == 1, "{told}");
+    await_troubles(&cluster, &["quotamarketd does not run"]);
+}
+
+#[test]
+fn a_wrong_market_toml_stops_the_daemon_and_not_slurmctld() {
+    let cluster = Cluster::up();
+    let path = cluster.dir().join("etc/market.toml");
+    let good = std::fs::read_to_string(&path).expect("reads");
+    std::fs::write(&path, format!("quantums = 5\n{good}")).expect("writes");
+    let sentence = "market.toml:1: quantums: unknown field";
+    let named = |troubles: Vec<String>| troubles.len() == 1 && troubles[0].contains(sentence);
+    eventually("doctor names the line", SOON, || named(troubles(&cluster)).then_some(()));
+    cluster.daemon("stop", "quotamarketd");
+    let told = cluster.try_daemon("start", "quotamarketd").stderr;
+    assert!(told.contains(sentence), "{told}");
+    let told = cluster.run("vis1", &["sbid", "price"]).stderr;
+    assert!(told.contains(sentence) && told.lines().count() == 1, "{told}");
+    let from = log_since(&cluster, 0).len();
+    restart_slurmctld(&cluster);
+    let lines = eventually("the plugins say so", SOON, || {
+        let log = log_since(&cluster, from);
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(sentence)).collect();
+        (lines.len() == 2).then(|| lines.join("\n"))
+    });
+    assert_eq!(lines.matches("going on with the defaults").count(), 2, "one line for each role: {lines}");
+}
+
+/// slurmctld's log since `from` bytes.
+fn log_since(cluster: &Cluster, from: usize) -> String {
+    let log = std::fs::read(cluster.dir().join("log/slurmctld.log")).expect("reads");
+    String::from_utf8_lossy(&log[from.min(log.len())..]).into_owned()
+}
+
+#[test]
+fn slurmctld_says_which_plugin_is_missing() {
+    for (role, plugin, name, runs) in [
+        (Role::SiteFactor, "job_submit_bid", "cannot find job_submit plugin for job_submit/bid", false),
+        (Role::SiteFactor, "site_factor_bid", "cannot find site_factor plugin for site_factor/bid", true),
+        (Role::Priority, "priority_bid", "cannot find priority plugin for priority/bid", false),
+    ] {
+        let cluster = Cluster::with(&Setting { role, ..Setting::default() });
+        cluster.daemon("stop", "slurmctld");
+        let from = log_since(&cluster, 0).len();
+        let path = cluster.dir().join(format!("plugins/{plugin}.so"));
+        std::fs::remove_file(&path).expect("removes the plugin");
+        // Whether it can start is the question.
+        let _ = cluster.try_daemon("start", "slurmctld");
+        eventually(name, SOON, || log_since(&cluster, from).contains(name).then_some(()));
+        eventually("it runs or has ended", SOON, || (cluster.runs("slurmctld") == runs).then_some(()));
+        if runs {
+            await_troubles(&cluster, &["plugin priority", "PluginDir site_factor_bid.so is missing"]);
+        }
+        std::fs::copy(built_dir().join(format!("lib{plugin}.so")), &path).expect("copies");
+        if !runs {
+            cluster.daemon("start", "slurmctld");
+        }
+    }
 }

@@ -182,8 +182,13 @@ impl Cluster {
 
     /// Starts, stops (SIGTERM) or kills (SIGKILL) a daemon of the cluster.
     pub fn daemon(&self, verb: &str, daemon: &str) {
-        let outcome = self.script([verb, daemon], &[]);
+        let outcome = self.try_daemon(verb, daemon);
         assert!(outcome.success, "{verb} {daemon}: {}", outcome.stderr);
+    }
+
+    /// As [`Cluster::daemon`], for what may fail.
+    pub fn try_daemon(&self, verb: &str, daemon: &str) -> Outcome {
+        self.script([verb, daemon], &[])
     }
 
     pub fn pid(&self, daemon: &str) -> i32 {

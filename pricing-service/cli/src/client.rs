@@ -9,8 +9,9 @@ use hyper_util::rt::TokioIo;
 use market_api::v1::market_client::MarketClient;
 use market_api::v1::{
     BalancesReply, BalancesRequest, ChangeBidReply, ChangeBidRequest, DepositReply, DepositRequest,
-    DrainAction, DrainReply, DrainRequest, EvictReply, EvictRequest, ExplainReply, ExplainRequest, JobsReply,
-    JobsRequest, LedgerReply, LedgerRequest, PricesReply, PricesRequest,
+    DoctorReply, DoctorRequest, DrainAction, DrainReply, DrainRequest, EvictReply, EvictRequest,
+    ExplainReply, ExplainRequest, JobsReply, JobsRequest, LedgerReply, LedgerRequest, PricesReply,
+    PricesRequest,
 };
 use thiserror::Error;
 use tokio::net::UnixStream;
@@ -91,9 +92,18 @@ impl Market {
         self.call(async |mut market| market.evict(request).await)
     }
 
+    pub(crate) fn doctor(&self) -> Result<DoctorReply, CallError> {
+        self.call(async |mut market| market.doctor(DoctorRequest {}).await)
+    }
+
     pub(crate) fn drain(&self, action: DrainAction) -> Result<DrainReply, CallError> {
         let request = DrainRequest { action: action.into() };
         self.call(async move |mut market| market.drain(request).await)
+    }
+
+    /// Where it is asked.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// One connection for one call: a command needs one or two.

@@ -84,8 +84,12 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
 }
 
 fn ask(cli: &Cli) -> Result<Outcome, Failure> {
-    let market = Market::at(market_socket(cli.config.as_deref())?)?;
-    cli.command.run(&market, &cli.output)
+    let named = cli.config.as_deref();
+    let socket = match market_socket(named) {
+        Err(_) if cli.command.judges_the_configuration() => Config::default().market_socket(),
+        socket => socket?,
+    };
+    cli.command.run(&Market::at(socket)?, &cli.output, named)
 }
 
 /// Where quotamarketd listens. A configuration beside slurm.conf may be absent, or closed to users: then the default

@@ -11,7 +11,7 @@ const SCHEMA: u32 = 1;
 
 /// The options of sacct's family that shape output.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Tables (price, balance, jobs, ledger)")]
+#[command(next_help_heading = "Tables (price, balance, jobs, ledger, admin doctor)")]
 pub(crate) struct OutputArgs {
     /// Print only the rows: no header, no sentences around the table
     #[arg(short = 'n', long, global = true)]

@@ -463,3 +463,86 @@ Repeat this command until no waiting job is left.
     let document = json_of(&site.run(&["--json", "admin", "drain"]));
     assert_eq!(document["drains"][0]["waiting"], 3);
 }
+
+#[test]
+fn doctor_shows_findings_and_remedies_and_fails_with_an_error() {
+    let site = Site::start();
+    let path = site.config().display().to_string();
+    let expected = format!(
+        "\
+Level  Subject           Finding
+ok     market.toml       {path} is good.
+ok     ledger            sums to 0 SU.
+hint   PrivateData       lacks jobs.
+error  JobSubmitPlugins  lacks bid.
+What helps:
+   PrivateData: PrivateData=jobs
+   JobSubmitPlugins: JobSubmitPlugins=bid
+"
+    );
+    let stderr = "sbid: error: 1 finding is an error\n".to_owned();
+    let ran = site.run(&["admin", "doctor"]);
+    assert_eq!(ran, Ran { status: Some(1), stdout: expected, stderr });
+    let rows = site.run(&["admin", "doctor", "-nP", "-o", "level,remedy"]);
+    assert!(rows.stdout.ends_with("hint|PrivateData=jobs\nerror|JobSubmitPlugins=bid\n"), "{rows:?}");
+    let document = json_of(&site.run(&["admin", "doctor", "--json"]));
+    assert_eq!(document["findings"][3]["remedy"], "JobSubmitPlugins=bid");
+}
+
+/// `sbid admin doctor` beside a slurm.conf with this text.
+fn doctor_alone(site: &Site, slurm_conf: &str) -> Vec<Value> {
+    let path = site.config().with_file_name("slurm.conf");
+    std::fs::write(&path, slurm_conf).expect("writes");
+    let output = site.command(&["admin", "doctor", "--json"]).env("SLURM_CONF", &path).output();
+    let ran = Ran::of(output.expect("sbid runs"));
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+    json_of(&ran)["findings"].as_array().expect("findings").clone()
+}
+
+fn told<'a>(findings: &'a [Value], subject: &str) -> (&'a str, &'a str, &'a str) {
+    let finding = findings.iter().find(|finding| finding["subject"] == subject);
+    let finding = finding.unwrap_or_else(|| panic!("no {subject} in {findings:?}"));
+    let text = |key: &str| finding[key].as_str().expect("text");
+    (text("level"), text("finding"), text("remedy"))
+}
+
+#[test]
+fn doctor_says_first_why_the_daemon_cannot_be_asked() {
+    let site = Site::without_daemon();
+    let first = |site: &Site| {
+        let findings = doctor_alone(site, "");
+        assert_eq!(findings[0]["subject"], "quotamarketd");
+        let (level, finding, remedy) = told(&findings, "quotamarketd");
+        assert_eq!(level, "error");
+        (finding.to_owned(), remedy.to_owned())
+    };
+    let (finding, remedy) = first(&site);
+    assert!(finding.starts_with("does not run: there is no socket "), "{finding}");
+    assert!(remedy.starts_with("systemctl enable --now quotamarketd"), "{remedy}");
+    // Left behind by a daemon that was killed.
+    drop(std::os::unix::net::UnixListener::bind(site.socket()).expect("socket"));
+    let (finding, remedy) = first(&site);
+    assert!(finding.contains("nobody listens there"), "{finding}");
+    assert!(remedy.starts_with("systemctl restart quotamarketd"), "{remedy}");
+}
+
+#[test]
+fn doctor_reads_the_files_when_the_daemon_is_gone() {
+    let site = Site::without_daemon();
+    let directory = site.config().parent().expect("directory").to_path_buf();
+    std::fs::write(directory.join("job_submit_bid.so"), "").expect("writes");
+    std::fs::write(directory.join("market.conf"), "JobSubmitPlugins=bid,lua\n").expect("writes");
+    let slurm_conf =
+        format!("Include market.conf\nPriorityType=priority/bid\nPluginDir={}\n", directory.display());
+    let findings = doctor_alone(&site, &slurm_conf);
+    assert_eq!(told(&findings, "market.toml").0, "ok");
+    assert_eq!(told(&findings, "JobSubmitPlugins").2, "JobSubmitPlugins=lua,bid");
+    assert!(told(&findings, "PluginDir").1.starts_with("priority_bid.so is missing from "), "{findings:?}");
+    assert_eq!(told(&findings, "SchedulerParameters").0, "warning");
+
+    std::fs::write(site.config(), "poll_s = 3\nquantums = 5\n").expect("writes");
+    let findings = doctor_alone(&site, &slurm_conf);
+    let (level, finding, _) = told(&findings, "market.toml");
+    assert_eq!(level, "error");
+    assert!(finding.contains("market.toml:2: quantums: unknown field"), "{finding}");
+}

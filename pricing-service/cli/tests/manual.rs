@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-const TABLES: [&str; 4] = ["price", "balance", "jobs", "ledger"];
+const TABLES: [&str; 5] = ["price", "balance", "jobs", "ledger", "admin doctor"];
 const SENTENCES: [&str; 6] = ["explain", "deposit", "bid", "admin drain", "admin evict", "admin setup"];
 
 fn output_of(arguments: &[&str]) -> String {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ const RETRY_MOST: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_secs(1);
 /// Receipts of one try; slurmdbd writes them one by one.
 const RECEIPTS_AT_ONCE: usize = 200;
+/// Asked for to see whether slurmdbd answers; Slurm gives no job this id.
+const NO_JOB: u32 = 0;
 /// Job ids of one query.
 const LOOKUPS_AT_ONCE: usize = 500;
 
@@ -68,23 +70,64 @@ pub(crate) struct AccountingFound {
 /// Where the engine leaves what it wants; only the newest wish counts.
 #[derive(Debug, Default)]
 pub(crate) struct WorkBoard {
-    work: Mutex<Option<AccountingWork>>,
+    wishes: Mutex<Wishes>,
     posted: Condvar,
+    probed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Wishes {
+    work: Option<AccountingWork>,
+    /// Somebody wants to know whether slurmdbd answers.
+    probe: bool,
+    /// Why the last call failed, if it did, and which call that was.
+    trouble: Option<String>,
+    calls: u64,
 }
 
 impl WorkBoard {
     pub(crate) fn post(&self, work: AccountingWork) {
-        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        self.lock().work = Some(work);
         self.posted.notify_one();
     }
 
-    fn take(&self) -> AccountingWork {
-        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether slurmdbd answers now. While it is being called anyway, what comes of that counts.
+    pub(crate) fn probe(&self, patience: Duration) -> Result<(), String> {
+        let mut wishes = self.lock();
+        let calls = wishes.calls;
+        wishes.probe = true;
+        self.posted.notify_one();
+        let waiting = |wishes: &mut Wishes| wishes.calls == calls;
+        let (wishes, timeout) =
+            self.probed.wait_timeout_while(wishes, patience, waiting).unwrap_or_else(PoisonError::into_inner);
+        match &wishes.trouble {
+            Some(trouble) => Err(trouble.clone()),
+            None if timeout.timed_out() => Err(format!("no answer within {} s", patience.as_secs())),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_call(&self, trouble: Option<String>) {
+        let mut wishes = self.lock();
+        wishes.trouble = trouble;
+        wishes.calls += 1;
+        self.probed.notify_all();
+    }
+
+    /// Work, and whether a sign of life is wanted too.
+    fn take(&self) -> (AccountingWork, bool) {
+        let mut wishes = self.lock();
         loop {
-            match work.take() {
-                Some(taken) if !taken.is_empty() => return taken,
-                _ => work = self.posted.wait(work).unwrap_or_else(PoisonError::into_inner),
+            let work = wishes.work.take().filter(|work| !work.is_empty());
+            let probe = std::mem::take(&mut wishes.probe);
+            if work.is_some() || probe {
+                return (work.unwrap_or_default(), probe);
             }
+            wishes = self.posted.wait(wishes).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -106,17 +149,21 @@ fn run(board: &WorkBoard, events: &Sender<Event>, cluster_name: &ClusterName) {
     let mut outage_told = false;
     let mut patience = Patience::default();
     loop {
-        let wanted = board.take();
+        let (wanted, probe) = board.take();
         let work = patience.due(wanted, Instant::now());
-        if work.is_empty() {
+        if work.is_empty() && !probe {
             // Until the engine's next wish at the earliest, which comes with every read of slurmctld.
             continue;
         }
         let name = cluster_name.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
         let mut found = AccountingFound::default();
         let done = with_connection(&mut connection, &name, |connection| {
+            if probe {
+                connection.runs_of(&[NO_JOB], Runs::All)?;
+            }
             do_work(connection, &work, &mut patience, &mut found)
         });
+        board.note_call(done.as_ref().err().map(ToString::to_string));
         if found != AccountingFound::default() && events.send(Event::Accounting(found)).is_err() {
             return;
         }

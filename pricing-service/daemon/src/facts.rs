@@ -4,8 +4,10 @@
 //! lost event or an outage costs nothing but time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use market::stamp::Stamp;
+use market_api::doctor::SlurmConf;
 
 /// Everything read from slurmctld in one go.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +44,22 @@ pub(crate) struct ClusterFacts {
     pub(crate) partitions: BTreeMap<String, PartitionFacts>,
     pub(crate) users: BTreeMap<u32, UserFacts>,
     pub(crate) associations: Vec<AssociationFacts>,
+    pub(crate) slurm: SlurmFacts,
+}
+
+/// What `sbid admin doctor` looks at, and nobody else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SlurmFacts {
+    /// Of slurmctld: `22.05.8`.
+    pub(crate) version: String,
+    /// But for PrioritySiteFactorPlugin, of which slurmctld 22.05 says nothing.
+    pub(crate) conf: SlurmConf,
+    /// slurmctld's own slurm.conf.
+    pub(crate) conf_file: PathBuf,
+    /// Where munged listens.
+    pub(crate) munge_socket: PathBuf,
+    /// Names of all QOS.
+    pub(crate) qos: BTreeSet<String>,
 }
 
 impl ClusterFacts {

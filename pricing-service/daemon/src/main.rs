@@ -3,6 +3,7 @@
 mod accounting;
 mod clock;
 mod controller;
+mod doctor;
 mod engine;
 mod eviction;
 mod facts;
@@ -25,8 +26,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::accounting::WorkBoard;
+use crate::doctor::{Attached, Probes};
 use crate::engine::{Engine, EngineError, Event};
-use crate::grpc::ServeError;
+use crate::grpc::{MarketService, PluginService, ServeError};
 use crate::publication::Publication;
 use crate::store::{Store, StoreError};
 
@@ -55,7 +57,7 @@ enum DaemonError {
     Config(#[from] ConfigError),
     #[error("{0}")]
     Slurm(#[from] slurm_client::ClientError),
-    #[error("{what} {}: {source}", path.display())]
+    #[error("{what} {}: {source}{}", path.display(), remedy(source))]
     File { what: &'static str, path: PathBuf, source: std::io::Error },
     #[error("another quotamarketd uses {}; stop it first", .0.display())]
     AlreadyRuns(PathBuf),
@@ -69,6 +71,16 @@ enum DaemonError {
     Start(std::io::Error),
     #[error("the ledger's thread ended unexpectedly")]
     EngineEnded,
+}
+
+/// What helps where the system says only what is forbidden.
+pub(crate) fn remedy(error: &std::io::Error) -> String {
+    if error.kind() != std::io::ErrorKind::PermissionDenied {
+        return String::new();
+    }
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    format!("; it must belong to uid {uid}, as whom quotamarketd runs: SlurmUser")
 }
 
 fn main() -> ExitCode {
@@ -116,12 +128,13 @@ fn run(options: &Options) -> Result<(), DaemonError> {
     })
 }
 
+/// Makes the directory if it is not there, and sees to it that files can be made in it: SQLite's own words for that
+/// help nobody.
 fn make_directory(path: &Path) -> Result<(), DaemonError> {
-    std::fs::create_dir_all(path).map_err(|source| DaemonError::File {
-        what: "cannot make directory",
-        path: path.into(),
-        source,
-    })
+    let error = |what| move |source| DaemonError::File { what, path: path.into(), source };
+    std::fs::create_dir_all(path).map_err(error("cannot make directory"))?;
+    let probe = path.join(format!(".quotamarketd.{}", std::process::id()));
+    File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(error("cannot write in"))
 }
 
 /// Held while the process lives: two daemons on one ledger would both publish prices.
@@ -145,6 +158,9 @@ fn start(config: Config, store: Store) -> Result<Result<(), DaemonError>, Daemon
     let (port, controller_inbox) = controller::port();
     let (plugin_socket, market_socket) = (config.plugin_socket(), config.market_socket());
     let poll = config.poll();
+
+    let attached = Attached::default();
+    let probes = Probes { config: config.clone(), attached: attached.clone(), board: Arc::clone(&board) };
 
     let engine = Engine::new(config, store, clock::now_s, publications, Arc::clone(&board), port.clone())?;
     let (engine_ended, engine_end) = tokio::sync::oneshot::channel();
@@ -177,7 +193,9 @@ fn start(config: Config, store: Store) -> Result<Result<(), DaemonError>, Daemon
             }
         };
         tracing::info!("listening on {} and {}", plugin_socket.display(), market_socket.display());
-        grpc::serve(&plugin_socket, &market_socket, published, port, events.clone(), stop).await?;
+        let plugins = PluginService::new(published, port, events.clone(), attached);
+        let market = MarketService::new(events.clone(), probes);
+        grpc::serve(&plugin_socket, &market_socket, plugins, market, stop).await?;
         Ok(())
     });
     // A pass that is under way is finished; the queue behind it is not.

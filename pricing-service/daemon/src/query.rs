@@ -3,6 +3,8 @@
 use market_api::v1;
 use tokio::sync::oneshot;
 
+use crate::doctor::EngineFacts;
+
 /// Who asks: the uid that the kernel vouches for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -20,6 +22,7 @@ pub(crate) enum Query {
     ChangeBid(Caller, v1::ChangeBidRequest),
     Evict(Caller, v1::EvictRequest),
     Drain(Caller, v1::DrainRequest),
+    Doctor(Caller),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +38,7 @@ pub(crate) enum Reply {
     /// The reply, [`Reply::ChangeBid`], comes when Slurm has answered. Carries the uuid of the job's stamp.
     Entering(String),
     Drain(v1::DrainReply),
+    Doctor(Box<EngineFacts>),
 }
 
 pub(crate) type Answer = oneshot::Sender<Result<Reply, QueryError>>;

@@ -1,6 +1,7 @@
 //! Slurm's records in the market's words. Everything here is a plain function of what slurm-client read.
 
 mod jobs;
+mod slurm;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +30,7 @@ pub(crate) fn cluster(
         over_time_limit_s: over_time_s(config.over_time_limit).unwrap_or(Some(0)),
         forgets_jobs_after_s: Some(i64::from(config.min_job_age_s)).filter(|age_s| *age_s > 0),
         jobs_are_private: config.jobs_are_private(),
+        slurm: slurm::facts(config, people),
         ..ClusterFacts::default()
     };
     for node in nodes {

@@ -10,6 +10,8 @@ mod jobs;
 mod ledger;
 mod price;
 
+use std::path::Path;
+
 use clap::Subcommand;
 
 use crate::client::Market;
@@ -64,7 +66,18 @@ impl Command {
         }
     }
 
-    pub(crate) fn run(&self, market: &Market, output: &OutputArgs) -> Result<Outcome, Failure> {
+    /// A wrong market.toml is what it is there to tell.
+    pub(crate) fn judges_the_configuration(&self) -> bool {
+        matches!(self, Self::Admin(admin::AdminCommand::Doctor))
+    }
+
+    /// `config` is the file that the command line names.
+    pub(crate) fn run(
+        &self,
+        market: &Market,
+        output: &OutputArgs,
+        config: Option<&Path>,
+    ) -> Result<Outcome, Failure> {
         match self {
             Self::Price => price::run(market, output),
             Self::Balance(args) => balance::run(args, market, output),
@@ -73,7 +86,7 @@ impl Command {
             Self::Ledger(args) => ledger::run(args, market, output),
             Self::Deposit(args) => deposit::run(args, market, output),
             Self::Bid(args) => bid::run(args, market, output),
-            Self::Admin(command) => command.run(market, output),
+            Self::Admin(command) => command.run(market, output, config),
         }
     }
 }

@@ -278,6 +278,22 @@ impl Market for FixedMarket {
             receipts: 1,
         }))
     }
+
+    async fn doctor(&self, request: Request<DoctorRequest>) -> Result<Response<DoctorReply>, Status> {
+        self.note(request);
+        let finding = |level: Level, subject: &str, sentence: &str, remedy: &str| Finding {
+            level: level.into(),
+            subject: subject.into(),
+            sentence: sentence.into(),
+            remedy: remedy.into(),
+        };
+        let findings = vec![
+            finding(Level::Ok, "ledger", "sums to 0 SU.", ""),
+            finding(Level::Hint, "PrivateData", "lacks jobs.", "PrivateData=jobs"),
+            finding(Level::Error, "JobSubmitPlugins", "lacks bid.", "JobSubmitPlugins=bid"),
+        ];
+        Ok(Response::new(DoctorReply { as_of_s: AS_OF_S, findings }))
+    }
 }
 
 fn running() -> MarketJob {

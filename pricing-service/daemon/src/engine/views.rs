@@ -10,6 +10,7 @@ use market_api::v1;
 use super::line::{Place, places};
 use super::waiting::{Waiting, funds};
 use super::{Engine, publish};
+use crate::doctor::EngineFacts;
 use crate::facts::Facts;
 use crate::model::{Order, Segment};
 use crate::query::{Caller, Query, QueryError, Reply};
@@ -48,8 +49,28 @@ impl Engine {
             },
             Query::Evict(caller, request) => Reply::Evict(self.evict(caller, &request)?),
             Query::Drain(caller, request) => Reply::Drain(self.drain(caller, request.action())?),
+            Query::Doctor(caller) => Reply::Doctor(Box::new(self.for_doctor(caller)?)),
         };
         Ok(reply)
+    }
+
+    fn for_doctor(&self, caller: Caller) -> Result<EngineFacts, QueryError> {
+        if !self.is_operator(caller) {
+            return Err(QueryError::NotAllowed(
+                "only root, SlurmUser and Slurm operators may ask the doctor; ask one of them".into(),
+            ));
+        }
+        Ok(EngineFacts {
+            now_s: (self.clock)(),
+            read: self.facts.as_ref().map(|facts| (facts.as_of_s, facts.cluster.clone())),
+            accounting_queue_is_empty: self
+                .facts
+                .as_ref()
+                .is_none_or(|facts| facts.accounting_queue_is_empty),
+            sum_usu: store::ledger::sum_micros(self.store.reader())?,
+            in_doubt: self.book_in_doubt,
+            drains_since_s: self.drains_since_s,
+        })
     }
 
     pub(super) fn facts(&self) -> Result<&Facts, QueryError> {

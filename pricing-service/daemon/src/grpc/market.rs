@@ -1,13 +1,16 @@
 //! Questions and commands of users and admins; the engine answers them.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use market_api::doctor::{Finding, Level};
 use market_api::v1;
 use market_api::v1::market_server::Market;
 use tokio::sync::{Semaphore, oneshot};
 use tonic::{Request, Response, Status};
 
 use super::caller;
+use crate::doctor::{Probes, findings};
 use crate::engine::Event;
 use crate::query::{Query, QueryError, Reply};
 
@@ -15,14 +18,15 @@ use crate::query::{Query, QueryError, Reply};
 const QUESTIONS_MOST: usize = 128;
 
 #[derive(Debug)]
-pub(super) struct MarketService {
+pub(crate) struct MarketService {
     events: Sender<Event>,
     room: Semaphore,
+    probes: Arc<Probes>,
 }
 
 impl MarketService {
-    pub(super) fn new(events: Sender<Event>) -> Self {
-        Self { events, room: Semaphore::new(QUESTIONS_MOST) }
+    pub(crate) fn new(events: Sender<Event>, probes: Probes) -> Self {
+        Self { events, room: Semaphore::new(QUESTIONS_MOST), probes: Arc::new(probes) }
     }
 
     async fn ask(&self, query: Query) -> Result<Reply, Status> {
@@ -112,4 +116,30 @@ impl Market for MarketService {
     async fn drain(&self, request: Request<v1::DrainRequest>) -> Result<Response<v1::DrainReply>, Status> {
         reply_of!(self, Query::Drain(caller(&request)?, request.into_inner()), Drain)
     }
+
+    async fn doctor(&self, request: Request<v1::DoctorRequest>) -> Result<Response<v1::DoctorReply>, Status> {
+        let ledgers = match self.ask(Query::Doctor(caller(&request)?)).await? {
+            Reply::Doctor(ledgers) => ledgers,
+            other => return Err(unexpected(&other)),
+        };
+        let probes = Arc::clone(&self.probes);
+        let look = move || {
+            let host = probes.look(&ledgers);
+            let findings = findings(&ledgers, &host, &probes.config).into_iter().map(wire_finding).collect();
+            v1::DoctorReply { as_of_s: ledgers.now_s, findings }
+        };
+        let reply = tokio::task::spawn_blocking(look).await;
+        reply.map(Response::new).map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+fn wire_finding(finding: Finding) -> v1::Finding {
+    let level = match finding.level {
+        Level::Ok => v1::Level::Ok,
+        Level::Hint => v1::Level::Hint,
+        Level::Warning => v1::Level::Warning,
+        Level::Error => v1::Level::Error,
+    };
+    let Finding { subject, sentence, remedy, .. } = finding;
+    v1::Finding { level: level.into(), subject, sentence, remedy }
 }

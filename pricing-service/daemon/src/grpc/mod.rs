@@ -5,21 +5,17 @@ mod plugin;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use market_api::v1::market_server::MarketServer;
 use market_api::v1::plugin_server::PluginServer;
 use tokio::net::UnixListener;
-use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Status};
 
-use crate::controller::ControllerPort;
-use crate::engine::Event;
-use crate::publication::Publication;
+pub(crate) use self::market::MarketService;
+pub(crate) use self::plugin::PluginService;
 use crate::query::Caller;
 
 /// slurmctld's plugins run as SlurmUser, as the daemon does.
@@ -29,7 +25,7 @@ const MARKET_SOCKET_MODE: u32 = 0o666;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
-    #[error("cannot listen on {path}: {source}")]
+    #[error("cannot listen on {path}: {source}{}", crate::remedy(source))]
     Listen { path: std::path::PathBuf, source: std::io::Error },
     #[error("gRPC: {0}")]
     Transport(#[from] tonic::transport::Error),
@@ -39,18 +35,17 @@ pub(crate) enum ServeError {
 pub(crate) async fn serve(
     plugin_socket: &Path,
     market_socket: &Path,
-    publications: watch::Receiver<Arc<Publication>>,
-    controller: ControllerPort,
-    events: Sender<Event>,
+    plugins: PluginService,
+    market: MarketService,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let plugin_listener = listen(plugin_socket, PLUGIN_SOCKET_MODE)?;
     let market_listener = listen(market_socket, MARKET_SOCKET_MODE)?;
     let plugins = Server::builder()
-        .add_service(PluginServer::new(plugin::PluginService::new(publications, controller, events.clone())))
+        .add_service(PluginServer::new(plugins))
         .serve_with_incoming(UnixListenerStream::new(plugin_listener));
     let market = Server::builder()
-        .add_service(MarketServer::new(market::MarketService::new(events)))
+        .add_service(MarketServer::new(market))
         .serve_with_incoming(UnixListenerStream::new(market_listener));
     tokio::select! {
         served = plugins => Ok(served?),

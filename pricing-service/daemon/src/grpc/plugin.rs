@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::caller;
 use crate::controller::ControllerPort;
+use crate::doctor::Attached;
 use crate::engine::Event;
 use crate::publication::Publication;
 
@@ -23,19 +24,21 @@ const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(1);
 const MESSAGES_AHEAD: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct PluginService {
+pub(crate) struct PluginService {
     publications: watch::Receiver<Arc<Publication>>,
     controller: ControllerPort,
     events: Sender<Event>,
+    attached: Attached,
 }
 
 impl PluginService {
-    pub(super) fn new(
+    pub(crate) fn new(
         publications: watch::Receiver<Arc<Publication>>,
         controller: ControllerPort,
         events: Sender<Event>,
+        attached: Attached,
     ) -> Self {
-        Self { publications, controller, events }
+        Self { publications, controller, events, attached }
     }
 }
 
@@ -80,7 +83,12 @@ impl Plugin for PluginService {
                 }
             }
         });
-        tokio::spawn(feed(hello.role(), self.publications.clone(), updates));
+        let on_the_line = self.attached.add(&hello);
+        let feed = feed(hello.role(), self.publications.clone(), updates);
+        tokio::spawn(async move {
+            feed.await;
+            drop(on_the_line);
+        });
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 }

@@ -19,7 +19,7 @@ use crate::controller::{self, ControllerInbox};
 use crate::engine::{Engine, EngineError, Event};
 use crate::facts::{
     AssociationFacts, ClusterFacts, Facts, JobIdentity, NodeGpus, PartitionFacts, PoolFacts, Run, RunClock,
-    RunEnd, Unpriced, UserFacts, WaitingJob,
+    RunEnd, SlurmFacts, Unpriced, UserFacts, WaitingJob,
 };
 use crate::publication::Publication;
 use crate::query::{Caller, Query, QueryError, Reply};
@@ -403,5 +403,6 @@ fn cluster(in_use: u32) -> ClusterFacts {
         partitions: [("gpu".to_owned(), partition)].into(),
         users: [(VIS1.uid, user("vis1", "vision")), (NLP1.uid, user("nlp1", "nlp"))].into(),
         associations: vec![member("vision", VIS1.uid), member("nlp", NLP1.uid)],
+        slurm: SlurmFacts::default(),
     }
 }
