@@ -26,6 +26,9 @@ pub struct SlurmConf {
     pub scheduler_parameters: Vec<String>,
     /// `PriorityWeight*` by key, and each TRES of `PriorityWeightTRES`.
     pub weights: Vec<(String, u64)>,
+    pub preempt_type: String,
+    /// PreemptMode=OFF, which is Slurm's default.
+    pub preempts_nothing: bool,
     /// AccountingStoreFlags=job_comment.
     pub stores_job_comment: bool,
     /// AccountingStorageTRES; Slurm's own ones may stand in it.
@@ -62,6 +65,7 @@ pub fn check(conf: &SlurmConf, market: &Config, files: &BTreeSet<String>) -> Vec
         repricer(conf),
         backfill(conf),
         weights(conf, market.factor.per_doubling),
+        preemption(conf),
         comment_kept(conf),
         tres(conf, market),
         enforced(conf),
@@ -191,6 +195,20 @@ fn weights(conf: &SlurmConf, per_doubling: u32) -> Finding {
         );
     }
     Finding::ok(SUBJECT, format!("together the other factors weigh {sum}; a doubling of the bid counts {m}."))
+}
+
+fn preemption(conf: &SlurmConf) -> Finding {
+    const SUBJECT: &str = "PreemptType";
+    if conf.preempt_type == "preempt/qos" && !conf.preempts_nothing {
+        return Finding::ok(SUBJECT, "is preempt/qos: free jobs give way to paid ones.");
+    }
+    let why = if conf.preempts_nothing { "PreemptMode is OFF" } else { "is not preempt/qos" };
+    Finding::new(
+        Level::Warning,
+        SUBJECT,
+        format!("{why}; free jobs keep their GPUs while paid ones wait."),
+        "PreemptType=preempt/qos and PreemptMode=REQUEUE",
+    )
 }
 
 fn comment_kept(conf: &SlurmConf) -> Finding {

@@ -14,6 +14,8 @@ const INCLUDES_DEEP: usize = 8;
 const MIN_JOB_AGE_S: u32 = 300;
 /// Lines that describe one thing each; keys in them are not the cluster's.
 const OF_ONE_THING: [&str; 5] = ["nodename", "partitionname", "nodeset", "frontendname", "downnodes"];
+/// The words of PreemptMode that preempt; without one it is OFF.
+const PREEMPTS: [&str; 3] = ["suspend", "requeue", "cancel"];
 const WEIGHTS: [&str; 6] = ["Age", "Assoc", "Fairshare", "JobSize", "Partition", "QOS"];
 
 /// Why slurm.conf tells nothing.
@@ -104,6 +106,8 @@ impl Keys {
             site_factor_plugin: self.value("PrioritySiteFactorPlugin").to_owned(),
             scheduler_parameters: self.words("SchedulerParameters"),
             weights,
+            preempt_type: named("PreemptType", "preempt/none"),
+            preempts_nothing: !PREEMPTS.iter().any(|word| has("PreemptMode", word)),
             stores_job_comment: has("AccountingStoreFlags", "job_comment"),
             accounting_tres: self.words("AccountingStorageTRES"),
             enforced: enforced(self.value("AccountingStorageEnforce")),
@@ -200,6 +204,7 @@ mod tests {
             PriorityType=priority/multifactor PrioritySiteFactorPlugin=site_factor/bid\n\
             SchedulerParameters=\"bf_continue,bf_interval=5\"\n\
             PriorityWeightAge=1\nPriorityWeightAge=1000\nPriorityWeightTRES=cpu=10,gres/gpu=2000.5\n\
+            PreemptType=preempt/qos\nPreemptMode=REQUEUE\n\
             AccountingStorageEnforce=safe,qos\nPrivateData=jobs,usage\n\
             NodeName=n1 MinJobAge=3\nSlurmctldHost=a\nSlurmctldHost=b\n#MinJobAge=4\n";
         let conf = conf(&[("slurm.conf", text)]).expect("reads");
@@ -217,6 +222,7 @@ mod tests {
             weight("PriorityWeightTRES=gres/gpu", 2000),
         ];
         assert_eq!(weights, expected.iter().collect::<Vec<_>>());
+        assert_eq!((conf.preempt_type.as_str(), conf.preempts_nothing), ("preempt/qos", false));
         assert_eq!(conf.enforced.len(), 3);
         assert!(conf.jobs_are_private && !conf.stores_job_comment);
         assert_eq!((conf.min_job_age_s, conf.controllers), (300, 2));

@@ -39,6 +39,8 @@ fn conf() -> SlurmConf {
         site_factor_plugin: String::new(),
         scheduler_parameters: words("bf_continue"),
         weights: vec![("PriorityWeightAge".into(), 1000)],
+        preempt_type: "preempt/qos".into(),
+        preempts_nothing: false,
         stores_job_comment: true,
         accounting_tres: words("gres/gpu,gres/gpu:a100"),
         enforced: ["associations", "limits", "qos"].map(str::to_owned).into(),

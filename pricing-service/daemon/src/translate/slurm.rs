@@ -9,6 +9,8 @@ use crate::facts::SlurmFacts;
 
 /// Where munged listens if AuthInfo says nothing.
 const MUNGE_SOCKET: &str = "/run/munge/munge.socket.2";
+/// slurm.h: `PREEMPT_MODE_SUSPEND`, `_REQUEUE` and `_CANCEL`; further bits say how.
+const PREEMPTS: u16 = 0x1 | 0x2 | 0x8;
 
 pub(super) fn facts(config: &Config, people: &AssociationsReply) -> SlurmFacts {
     SlurmFacts {
@@ -47,6 +49,8 @@ fn conf(config: &Config) -> SlurmConf {
         .into_iter()
         .chain(tres_weights(config.priority_weight_tres.as_deref().unwrap_or_default()))
         .collect(),
+        preempt_type: owned(&config.preempt_type),
+        preempts_nothing: config.preempt_mode & PREEMPTS == 0,
         stores_job_comment: config.stores_job_comment,
         accounting_tres: list(&config.accounting_storage_tres),
         enforced: enforced(config.enforce),
