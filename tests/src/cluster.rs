@@ -321,6 +321,13 @@ impl Cluster {
         row.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect()
     }
 
+    /// A figure of a pool, by the name that sbid gives it, e.g. `gpus_in_supply`.
+    pub fn pool_figure(&self, pool: &str, name: &str) -> Option<u64> {
+        let reply = self.json("root", &["price"]);
+        let pools = reply["pools"].as_array()?;
+        pools.iter().find(|row| row["pool"] == pool)?[name].as_u64()
+    }
+
     /// Every entry of the ledger but its time, and the sum over all accounts.
     pub fn ledger(&self) -> (Vec<String>, String) {
         let reply = self.json("root", &["ledger"]);
