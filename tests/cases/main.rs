@@ -3,6 +3,7 @@
 mod admin;
 mod changes;
 mod configuration;
+mod lifecycle;
 mod money;
 mod nodes;
 mod order;
