@@ -3,6 +3,7 @@
 mod admin;
 mod changes;
 mod configuration;
+mod ids;
 mod lifecycle;
 mod money;
 mod nodes;
@@ -10,6 +11,7 @@ mod order;
 mod outages;
 mod plugins;
 mod priority;
+mod reservations;
 mod restarts;
 mod runs;
 mod several;

@@ -56,7 +56,7 @@ fn requeue_node_failure_resize_and_suspension_are_charged_for_what_ran() {
     eventually("all jobs have ended", SOON, || {
         cluster.ok("root", &["squeue", "-h"]).is_empty().then_some(())
     });
-    let runs = await_receipts(&cluster);
+    let runs = await_receipts(&cluster, 8);
     assert_eq!(states(&runs, moved), ["NODE_FAIL", "CANCELLED"], "{runs:?}");
     assert_eq!(states(&runs, again), ["REQUEUED", "CANCELLED"], "{runs:?}");
     assert_eq!(states(&runs, lost), ["NODE_FAIL"], "{runs:?}");

@@ -69,11 +69,12 @@ fn runs(cluster: &Cluster) -> Vec<Run> {
     text.lines().filter_map(Run::read).collect()
 }
 
-/// Every run that has ended, once each has its receipt.
-pub(crate) fn await_receipts(cluster: &Cluster) -> Vec<Run> {
+/// Every run that has ended, once there are so many and each has its receipt.
+pub(crate) fn await_receipts(cluster: &Cluster, at_least: usize) -> Vec<Run> {
     eventually("every run has its receipt", SETTLED, || {
         let runs = runs(cluster);
-        runs.iter().all(|run| run.receipt("paid").is_some()).then_some(runs)
+        let all_paid = runs.iter().all(|run| run.receipt("paid").is_some());
+        (all_paid && runs.len() >= at_least).then_some(runs)
     })
 }
 
