@@ -115,6 +115,13 @@ fn slurmctld_killed_over_a_running_and_a_waiting_job() {
     eventually("all jobs have ended", Duration::from_secs(90), || {
         cluster.ok("root", &["squeue", "-h"]).is_empty().then_some(())
     });
+    await_receipts(&cluster, 2);
+    // slurmctld reports the ends that it remembers once more at each start, with the AdminComment of before.
+    cluster.daemon("stop", "slurmctld");
+    cluster.daemon("start", "slurmctld");
+    eventually("slurmdbd has them all", SOON, || {
+        cluster.ok("root", &["sdiag"]).contains("DBD Agent queue size: 0").then_some(())
+    });
     let runs = await_receipts(&cluster, 2);
     assert!(runs.iter().all(|run| run.state == "COMPLETED"), "{runs:?}");
     assert_exact(&cluster, &runs, 1000);

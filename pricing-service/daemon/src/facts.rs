@@ -33,6 +33,8 @@ pub(crate) struct Facts {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ClusterFacts {
     pub(crate) name: String,
+    /// When slurmctld started.
+    pub(crate) controller_began_s: Option<i64>,
     /// `None`: unlimited.
     pub(crate) over_time_limit_s: Option<i64>,
     /// Slurm's MinJobAge; `None`: ended jobs are never forgotten.

@@ -27,6 +27,7 @@ pub(crate) fn cluster(
 ) -> ClusterFacts {
     let mut facts = ClusterFacts {
         name: config.cluster_name.clone(),
+        controller_began_s: config.boot_time_s,
         over_time_limit_s: over_time_s(config.over_time_limit).unwrap_or(Some(0)),
         forgets_jobs_after_s: Some(i64::from(config.min_job_age_s)).filter(|age_s| *age_s > 0),
         jobs_are_private: config.jobs_are_private(),

@@ -33,6 +33,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    pub(super) fn as_of_s(self) -> i64 {
+        self.as_of_s
+    }
+
     pub(super) fn of(facts: &Facts) -> Self {
         Self { as_of_s: facts.as_of_s, began_ns: facts.read_began_ns }
     }
@@ -66,7 +70,7 @@ impl Engine {
         }
     }
 
-    fn stored_s(&self, key: &str) -> Result<Option<i64>, StoreError> {
+    pub(super) fn stored_s(&self, key: &str) -> Result<Option<i64>, StoreError> {
         Ok(meta(self.store.reader(), key)?.and_then(|text| text.parse().ok()))
     }
 

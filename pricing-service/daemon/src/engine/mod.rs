@@ -12,6 +12,7 @@ mod inbox;
 mod line;
 mod pass;
 mod publish;
+mod repeats;
 mod round;
 mod settle;
 mod spot;
@@ -99,6 +100,10 @@ pub(crate) struct Engine {
     began_s: i64,
     /// The newest facts; `None` until slurmctld was read for the first time.
     facts: Option<Facts>,
+    /// When the slurmctld of the newest facts started.
+    controller_began_s: Option<i64>,
+    /// slurmctld reports the ends since then once more.
+    repeats_from_s: Option<i64>,
     /// The facts of the last pass that was committed.
     seen: Option<Seen>,
     terms: Terms,
@@ -153,6 +158,8 @@ impl Engine {
             clock,
             began_s: 0,
             facts: None,
+            controller_began_s: None,
+            repeats_from_s: None,
             seen: None,
             terms,
             waiting: Vec::new(),
@@ -195,7 +202,7 @@ impl Engine {
     }
 
     fn take_facts(&mut self, facts: Facts) -> Result<(), EngineError> {
-        if let Err(error) = self.look_for_gap(&facts) {
+        if let Err(error) = self.look_for_changes(&facts) {
             if error.is_final() {
                 return Err(error.into());
             }
@@ -206,6 +213,17 @@ impl Engine {
         self.facts = Some(facts);
         self.pass();
         Ok(())
+    }
+
+    /// What slurmctld has done since the last facts that does not show in these.
+    fn look_for_changes(&mut self, facts: &Facts) -> Result<(), StoreError> {
+        let repeats_from_s = self.repeats_from_s(facts)?;
+        self.look_for_gap(facts)?;
+        if let Some(from_s) = repeats_from_s {
+            self.expect_repeats(from_s)?;
+        }
+        self.controller_began_s = facts.cluster.controller_began_s;
+        self.want_receipts_again(facts)
     }
 
     fn take_accounting(&mut self, found: AccountingFound) {

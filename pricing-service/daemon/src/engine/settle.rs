@@ -22,7 +22,7 @@ impl Pass<'_> {
     pub(crate) fn settle_unrecorded(&mut self, run: RunKey) -> Result<(), BookingError> {
         let Some(row) = self.book.segment_by_run.get(&run).copied() else { return Ok(()) };
         self.settle(row, run.1, 0)?;
-        self.tx.receipt_read_back(row, self.as_of_s)?;
+        self.tx.drop_receipt(row)?;
         if let Some(segment) = self.book.segments.get_mut(&row) {
             segment.receipt_outstanding = None;
         }

@@ -183,6 +183,20 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Receipts of runs that ended since then may have been written over.
+    pub(crate) fn receipts_outstanding_again(&self, ended_from_s: i64) -> Result<(), StoreError> {
+        let sql = "UPDATE segment SET receipt_read_back_s = NULL
+                   WHERE end_s >= ?1 AND receipt_read_back_s IS NOT NULL";
+        self.0.prepare_cached(sql)?.execute((ended_from_s,))?;
+        Ok(())
+    }
+
+    /// There is no record to write a receipt to.
+    pub(crate) fn drop_receipt(&self, segment: SegmentRow) -> Result<(), StoreError> {
+        self.0.prepare_cached("UPDATE segment SET receipt = NULL WHERE id = ?1")?.execute((segment,))?;
+        Ok(())
+    }
+
     pub(crate) fn receipt_read_back(&self, segment: SegmentRow, at_s: i64) -> Result<(), StoreError> {
         let sql = "UPDATE segment SET receipt_read_back_s = ?2 WHERE id = ?1";
         self.0.prepare_cached(sql)?.execute((segment, at_s))?;

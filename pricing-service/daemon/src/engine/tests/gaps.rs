@@ -97,3 +97,47 @@ fn passes_that_were_not_booked_are_a_silence_too() {
     world.read_at(403);
     assert_eq!(gap_from(&world), Some(10));
 }
+
+#[test]
+fn a_restarted_slurmctld_has_the_last_receipts_looked_at_again() {
+    let mut world = World::with_funds("100", "0.5");
+    for id in [1, 2] {
+        world.submit(job(id, "vision", "3.5", 4));
+    }
+    world.set(1, State::Ended { start_s: BEGAN_S + 20, end_s: BEGAN_S + 100, suspended_s: Some(0) });
+    world.read_at(101);
+    world.set(2, State::Ended { start_s: BEGAN_S + 20, end_s: BEGAN_S + 3000, suspended_s: Some(0) });
+    world.read_at(3001);
+    let outstanding = |world: &World| -> Vec<u32> {
+        let segments = world.engine.book.segments.values();
+        segments
+            .filter(|segment| segment.receipt_outstanding.is_some())
+            .map(|segment| segment.job_id)
+            .collect()
+    };
+    let rows: Vec<i64> = world.engine.book.segments.keys().copied().collect();
+    let read_back = |world: &mut World| {
+        world.account_for(AccountingFound { receipts_read_back: rows.clone(), ..searched(None) });
+        assert_eq!(outstanding(world), [0; 0]);
+    };
+    read_back(&mut world);
+    let restarted = |world: &mut World, began_s, accounting_queue_is_empty| {
+        world.now_s += 1;
+        let mut facts = world.facts();
+        facts.cluster.controller_began_s = Some(began_s);
+        facts.accounting_queue_is_empty = accounting_queue_is_empty;
+        world.take(facts);
+    };
+    // As long as slurmctld holds something back, it can still write over them.
+    restarted(&mut world, 7, false);
+    assert_eq!(outstanding(&world), [0; 0]);
+    // Nor does a restart of the daemon meanwhile lose it. The first ended before slurmctld's memory reaches back.
+    world.restart();
+    restarted(&mut world, 7, true);
+    assert_eq!(outstanding(&world), [2]);
+    read_back(&mut world);
+    restarted(&mut world, 7, true);
+    assert_eq!(outstanding(&world), [0; 0], "the same slurmctld");
+    restarted(&mut world, 8, true);
+    assert_eq!(outstanding(&world), [2]);
+}

@@ -394,6 +394,7 @@ fn cluster(in_use: u32) -> ClusterFacts {
         qos: vec!["normal".into(), "standard".into(), "free".into()],
     };
     ClusterFacts {
+        controller_began_s: None,
         name: "market".into(),
         over_time_limit_s: Some(0),
         forgets_jobs_after_s: Some(300),
