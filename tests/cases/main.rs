@@ -16,4 +16,5 @@ mod restarts;
 mod runs;
 mod several;
 mod submissions;
+mod takeover;
 mod tiers;

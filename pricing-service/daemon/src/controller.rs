@@ -15,6 +15,7 @@ use slurm_client::controller;
 
 use self::changes::Changes;
 pub(crate) use self::changes::{Entered, Entry};
+use crate::charge::{self, StandBy};
 use crate::clock::{monotonic_ns, now_s};
 use crate::engine::{EndTold, Event};
 use crate::eviction::{Act, Acted};
@@ -150,6 +151,14 @@ struct ControllerThread {
     outage_told: bool,
 }
 
+/// What came of asking slurmctld.
+enum Outcome {
+    Read(Box<Read>),
+    /// Nothing has changed: the former facts hold.
+    Unchanged,
+    StandBy(StandBy),
+}
+
 /// Facts, and the records that they come from.
 struct Read {
     facts: Facts,
@@ -168,7 +177,7 @@ impl ControllerThread {
             let began = Instant::now();
             let (mut rest, mut rest_if_hinted) = (READS_APART, READS_APART);
             match self.read() {
-                Ok(Some(mut read)) => {
+                Ok(Outcome::Read(mut read)) => {
                     let took = began.elapsed();
                     rest = rest.max(took * REST_FOR_EACH_READ);
                     rest_if_hinted = rest.max(took * REST_BEFORE_HINTED_READ);
@@ -180,14 +189,18 @@ impl ControllerThread {
                     }
                     self.tell(entered);
                 }
-                // Nothing has changed: the former facts hold.
-                Ok(None) => self.note_outage(None),
+                Ok(Outcome::Unchanged) => self.note_outage(None),
+                Ok(Outcome::StandBy(why)) => {
+                    self.note_outage(None);
+                    self.changes.forget_stamps();
+                    self.give_up(&why.to_string());
+                    if self.events.send(Event::StandBy(why)).is_err() {
+                        return;
+                    }
+                }
                 Err(error) => {
                     self.note_outage(Some(&error));
-                    // When slurmctld is back, something else may be wanted.
-                    self.act(Act::not_done);
-                    let refused = self.changes.refuse_entries(&error);
-                    self.tell(refused);
+                    self.give_up(&format!("slurmctld does not answer ({error})"));
                 }
             }
             let now = Instant::now();
@@ -218,6 +231,13 @@ impl ControllerThread {
         }
     }
 
+    /// When slurmctld is back, something else may be wanted.
+    fn give_up(&mut self, why: &str) {
+        self.act(Act::not_done);
+        let refused = self.changes.refuse_entries(why);
+        self.tell(refused);
+    }
+
     fn tell(&self, entered: Vec<Entered>) {
         for entered in entered {
             // The engine may have ended.
@@ -234,16 +254,23 @@ impl ControllerThread {
         self.outage_told = error.is_some();
     }
 
-    /// `None`: slurmctld says that nothing has changed. Part of an answer is never taken for the whole: an empty list
-    /// of jobs would close every order.
-    fn read(&mut self) -> Result<Option<Read>, ClientError> {
-        let Some(cluster) = self.read_cluster()? else { return Ok(None) };
+    /// Part of an answer is never taken for the whole: an empty list of jobs would close every order.
+    fn read(&mut self) -> Result<Outcome, ClientError> {
+        let Some(cluster) = self.read_cluster()? else { return Ok(Outcome::Unchanged) };
         let statistics = controller::statistics()?;
         let read_began_ns = monotonic_ns();
         let as_of_s = now_s();
-        let Some(jobs) = controller::jobs(None)?.map(|reply| reply.jobs) else { return Ok(None) };
+        let Some(jobs) = controller::jobs(None)?.map(|reply| reply.jobs) else {
+            return Ok(Outcome::Unchanged);
+        };
         let read_ended_ns = monotonic_ns();
-        let Some(nodes) = controller::nodes(None)?.map(|reply| reply.nodes) else { return Ok(None) };
+        let Some(nodes) = controller::nodes(None)?.map(|reply| reply.nodes) else {
+            return Ok(Outcome::Unchanged);
+        };
+        // After the read, which the controller that took over may have answered.
+        if let Some(why) = charge::stand_by(&cluster.config) {
+            return Ok(Outcome::StandBy(why));
+        }
         let facts = translate::cluster(
             &cluster.config,
             &nodes,
@@ -264,7 +291,7 @@ impl ControllerThread {
             known_uuids: translated.known_uuids,
             accounting_queue_is_empty: statistics.slurmdbd_queue_len == 0,
         };
-        Ok(Some(Read { facts, jobs }))
+        Ok(Outcome::Read(Box::new(Read { facts, jobs })))
     }
 
     fn read_cluster(&mut self) -> Result<Option<Arc<ClusterRead>>, ClientError> {

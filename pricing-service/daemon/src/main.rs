@@ -1,6 +1,7 @@
 //! quotamarketd, the daemon beside slurmctld: it keeps the ledger, clears the market and tells slurmctld's plugins.
 
 mod accounting;
+mod charge;
 mod clock;
 mod controller;
 mod doctor;

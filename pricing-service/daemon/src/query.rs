@@ -57,6 +57,8 @@ pub(crate) enum QueryError {
     Refused(String),
     #[error("quotamarketd has not read Slurm yet; try again in some seconds")]
     NotReady,
+    #[error("quotamarketd stands by: {0}; try again when the slurmctld of this host is in charge")]
+    StandsBy(crate::charge::StandBy),
     #[error("the ledger cannot be written: {0}; nothing was changed")]
     Store(#[from] crate::store::StoreError),
 }

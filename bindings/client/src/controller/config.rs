@@ -21,6 +21,8 @@ pub struct Config {
     pub conf_file: Option<String>,
     /// Names of the controllers, the primary first.
     pub controllers: Vec<String>,
+    /// `StateSaveLocation`, which all controllers share.
+    pub state_save_location: Option<String>,
     pub boot_time_s: Option<i64>,
     pub slurm_user_id: u32,
     pub slurm_user_name: String,
@@ -125,6 +127,7 @@ unsafe fn from_record(conf: &sys::slurm_conf_t) -> Config {
             version: text(conf.version).unwrap_or_default(),
             conf_file: text(conf.slurm_conf),
             controllers: texts(conf.control_machine, conf.control_cnt),
+            state_save_location: text(conf.state_save_location),
             boot_time_s: seconds(conf.boot_time),
             slurm_user_id: conf.slurm_user_id,
             slurm_user_name: text(conf.slurm_user_name).unwrap_or_default(),

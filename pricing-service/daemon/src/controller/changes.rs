@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use market::stamp::{Stamp, with_stamp, without_stamp};
-use slurm_client::ClientError;
 use slurm_client::controller::{Job, JobUpdate, update_job};
 
 use super::{Read, Request};
@@ -70,11 +69,16 @@ impl Changes {
         entered
     }
 
-    /// slurmctld does not answer; whoever waits for an entry is told so.
-    pub(super) fn refuse_entries(&mut self, error: &ClientError) -> Vec<Entered> {
+    /// Another host's slurmctld is in charge; the engine asks again for what it still wants when this one is.
+    pub(super) fn forget_stamps(&mut self) {
+        self.restamps.clear();
+    }
+
+    /// Nothing can be written now; whoever waits for an entry is told why.
+    pub(super) fn refuse_entries(&mut self, why: &str) -> Vec<Entered> {
         let refused = |entry: Entry| Entered {
             uuid: entry.stamp.uuid,
-            outcome: Err(format!("slurmctld does not answer ({error}); try again later")),
+            outcome: Err(format!("{why}; try again later")),
         };
         self.entries.drain(..).map(refused).collect()
     }

@@ -234,7 +234,7 @@ impl Engine {
                 Changed { waiting: changed, promised: waiting.earmark }
             })
             .collect();
-        if changed.is_empty() { Err(QueryError::NotReady) } else { self.check_terms(&changed) }
+        if changed.is_empty() { Err(self.why_not_ready()) } else { self.check_terms(&changed) }
     }
 
     /// Whether the limit reaches the least price of every pool they may start in, and the accounts can pay for them.

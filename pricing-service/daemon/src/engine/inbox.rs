@@ -31,7 +31,8 @@ impl Inbox {
                 Some(old) => *old = event,
                 None => self.arrived.push_back(event),
             },
-            Event::Accounting(_)
+            Event::StandBy(_)
+            | Event::Accounting(_)
             | Event::Query(..)
             | Event::Acted(_)
             | Event::ChangeRefused(_)
@@ -61,6 +62,7 @@ mod tests {
         let mut inbox = Inbox::default();
         let name = |event| match event {
             Event::Facts(facts) => facts.as_of_s.to_string(),
+            Event::StandBy(why) => why.to_string(),
             Event::Accounting(_) => "accounting".into(),
             Event::Query(..) => "query".into(),
             Event::Acted(_) => "acted".into(),

@@ -39,6 +39,7 @@ use self::pass::{BookingError, Pass, PassError, RECENT_S, waiting_by_uuid};
 use self::terms::Terms;
 use self::waiting::Waiting;
 use crate::accounting::{AccountingFound, AccountingWork, ReceiptDue, WorkBoard};
+use crate::charge::StandBy;
 use crate::controller::{ControllerPort, Entered};
 use crate::eviction::Acted;
 use crate::facts::{Ending, Facts, Run};
@@ -55,6 +56,8 @@ const CLOCK_STEP_S: i64 = 300;
 #[derive(Debug)]
 pub(crate) enum Event {
     Facts(Box<Facts>),
+    /// Another host's slurmctld is in charge.
+    StandBy(StandBy),
     Accounting(AccountingFound),
     Query(Query, Answer),
     Acted(Acted),
@@ -98,8 +101,9 @@ pub(crate) struct Engine {
     /// UTC seconds.
     clock: fn() -> i64,
     began_s: i64,
-    /// The newest facts; `None` until slurmctld was read for the first time.
+    /// The newest facts; `None` until slurmctld was read for the first time, and while the daemon stands by.
     facts: Option<Facts>,
+    stands_by: Option<StandBy>,
     /// When the slurmctld of the newest facts started.
     controller_began_s: Option<i64>,
     /// slurmctld reports the ends since then once more.
@@ -158,6 +162,7 @@ impl Engine {
             clock,
             began_s: 0,
             facts: None,
+            stands_by: None,
             controller_began_s: None,
             repeats_from_s: None,
             seen: None,
@@ -184,6 +189,7 @@ impl Engine {
         while let Some(event) = inbox.next(events) {
             match event {
                 Event::Facts(facts) => self.take_facts(*facts)?,
+                Event::StandBy(why) => self.stand_by(why),
                 Event::Accounting(found) => self.take_accounting(found),
                 // Whoever asked may have gone.
                 Event::Query(_, answer) if answer.is_closed() => {}
@@ -209,6 +215,9 @@ impl Engine {
             self.note_trouble(&error);
             return Ok(());
         }
+        if self.stands_by.take().is_some() {
+            tracing::info!("the slurmctld of this host is in charge again");
+        }
         self.terms = Terms::new(&self.config, &facts.cluster);
         self.facts = Some(facts);
         self.pass();
@@ -224,6 +233,21 @@ impl Engine {
         }
         self.controller_began_s = facts.cluster.controller_began_s;
         self.want_receipts_again(facts)
+    }
+
+    /// Books nothing, asks slurmdbd for nothing and lets the plugins hear nothing, so that they treat bids as in an
+    /// outage. The facts that come after it are the first ones again: what was missed is searched in slurmdbd.
+    fn stand_by(&mut self, why: StandBy) {
+        if self.stands_by.as_ref() == Some(&why) {
+            return;
+        }
+        tracing::warn!("{why}: standing by");
+        self.stands_by = Some(why);
+        self.facts = None;
+        self.waiting.clear();
+        self.restamped.clear();
+        self.publications.send_replace(Arc::default());
+        self.board.post(AccountingWork::default());
     }
 
     fn take_accounting(&mut self, found: AccountingFound) {

@@ -74,7 +74,11 @@ impl Engine {
     }
 
     pub(super) fn facts(&self) -> Result<&Facts, QueryError> {
-        self.facts.as_ref().ok_or(QueryError::NotReady)
+        self.facts.as_ref().ok_or_else(|| self.why_not_ready())
+    }
+
+    pub(super) fn why_not_ready(&self) -> QueryError {
+        self.stands_by.clone().map_or(QueryError::NotReady, QueryError::StandsBy)
     }
 
     /// root, SlurmUser (as whom the daemon runs) and slurmdbd's Operators.

@@ -45,7 +45,7 @@ fn status(error: QueryError) -> Status {
         QueryError::NotFound(_) => Status::not_found(text),
         QueryError::NotAllowed(_) => Status::permission_denied(text),
         QueryError::Refused(_) => Status::failed_precondition(text),
-        QueryError::NotReady => Status::unavailable(text),
+        QueryError::NotReady | QueryError::StandsBy(_) => Status::unavailable(text),
         QueryError::Store(_) => Status::internal(text),
     }
 }

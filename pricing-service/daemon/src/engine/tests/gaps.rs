@@ -2,7 +2,9 @@
 
 use super::world::{BEGAN_S, State, World, job, su};
 use crate::accounting::AccountingFound;
+use crate::charge::StandBy;
 use crate::engine::Gap;
+use crate::query::QueryError;
 
 fn gap_from(world: &World) -> Option<i64> {
     world.engine.gap.map(|gap| gap.from_s - BEGAN_S)
@@ -96,6 +98,30 @@ fn passes_that_were_not_booked_are_a_silence_too() {
     world.engine.store.refuse_writes(false);
     world.read_at(403);
     assert_eq!(gap_from(&world), Some(10));
+}
+
+#[test]
+fn a_daemon_that_stands_by_books_nothing_and_searches_afterwards() {
+    let mut world = World::with_funds("100", "0.5");
+    world.submit(job(1, "vision", "3.5", 8));
+    world.read_at(10);
+    let entries = world.entries();
+    let elsewhere = || StandBy::Elsewhere("ctl2".into());
+    world.engine.stand_by(elsewhere());
+    assert!(world.published.borrow().rows.is_empty(), "the plugins hear nothing");
+    let refused = world.try_deposit("vision", "1", "while standing by");
+    assert!(matches!(refused, Err(QueryError::StandsBy(why)) if why == elsewhere()));
+    // slurmdbd's answer to what was asked before comes late.
+    let (start_s, end_s) = (BEGAN_S + 12, BEGAN_S + 912);
+    world.set(1, State::Ended { start_s, end_s, suspended_s: Some(0) });
+    let run = world.jobs[&1].run().expect("ran");
+    world.set(1, State::Forgotten);
+    world.engine.take_accounting(AccountingFound { runs: vec![run], ..searched(None) });
+    assert_eq!(world.entries(), entries);
+    world.read_at(920);
+    assert_eq!(gap_from(&world), Some(0), "since the last round");
+    assert!(world.charged() > su("0"));
+    assert!(!world.published.borrow().rows.is_empty());
 }
 
 #[test]
