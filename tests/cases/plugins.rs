@@ -1,10 +1,13 @@
 //! What slurmctld loads, refuses to load, and survives.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use system_tests::{Cluster, Setting, built_dir, eventually};
 
+/// For three reconfigurations; its clients give up after ten seconds.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(8);
 const PLUGINS: [&str; 3] = ["libjob_submit_bid.so", "libsite_factor_bid.so", "libpriority_bid.so"];
 
 #[test]
@@ -116,7 +119,28 @@ fn the_plugin_can_be_taken_out_and_put_back() {
     assert_ne!(with, without);
     for (text, priced) in [(&without, false), (&with, true), (&without, false), (&with, true)] {
         std::fs::write(&conf, text).expect("writes");
-        cluster.ok("root", &["scontrol", "reconfigure"]);
+        // Submissions come in meanwhile.
+        let submit = ["sbatch", "--hold", "--gres=gpu:a100:1", "-t1", "--comment=bid:0.5", "--wrap", "true"];
+        let submission = |_| {
+            cluster
+                .command("vis2", &submit)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("starts")
+        };
+        let busy: Vec<_> = (0..4).map(submission).collect();
+        // fini and init run under every lock that slurmctld has: with a thread that waits for one it would stand still.
+        let asked = Instant::now();
+        for _ in 0..3 {
+            cluster.ok("root", &["scontrol", "reconfigure"]);
+            cluster.ok("root", &["squeue"]);
+        }
+        assert!(asked.elapsed() < ANSWERS_WITHIN, "slurmctld took {:?}", asked.elapsed());
+        // While slurmctld reads slurm.conf it knows no AuthInfo, so one may fail; none may hang.
+        for mut submission in busy {
+            submission.wait().expect("ends");
+        }
         eventually("the change is in force", Duration::from_secs(20), || {
             let id =
                 cluster.sbatch("vis1", &["--hold", "--gres=gpu:a100:1", "-t1", "--comment=bid:1"], "true");
