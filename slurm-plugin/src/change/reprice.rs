@@ -43,6 +43,13 @@ impl Judged<'_> {
             return Ok(record.tier);
         };
         let qos = &self.snapshot.settings.qos;
+        if self.job.qos.as_deref().is_some_and(|present| present.eq_ignore_ascii_case(&qos.parked)) {
+            let sentence = format!(
+                "it is parked, and only an operator lets it go on; sbid explain {} says why",
+                self.job.job_id
+            );
+            return Err(self.refuse(ESLURM_INVALID_QOS, &sentence));
+        }
         match qos.tier_of(new) {
             Some(tier) if tier.is_paid() && record.limit == market::amount::Price::ZERO => {
                 let sentence = "it bid 0, which buys no other tier; submit it again with --comment=bid:PRICE";

@@ -121,6 +121,18 @@ fn a_tier_can_be_changed_while_the_job_waits() {
 }
 
 #[test]
+fn a_parked_job_is_not_let_go_by_its_user() {
+    let parked = JobRecord { qos: Some("parked".into()), ..waiting() };
+    let sentence = "bid: job 12: it is parked, and only an operator lets it go on; sbid explain 12 says why";
+    for qos in ["standard", "free", "normal"] {
+        check(&parked, &Change { qos: Some(qos.into()), ..by_alice() }, sentence);
+    }
+    check(&parked, &Change { qos: Some("parked".into()), ..by_alice() }, "passes");
+    let by_operator = Change { by_operator: true, qos: Some("standard".into()), ..by_alice() };
+    check(&parked, &by_operator, "passes");
+}
+
+#[test]
 fn an_array_is_covered_by_its_tasks() {
     let array = |tasks, throttle| JobRecord {
         array_tasks: tasks,
