@@ -76,7 +76,7 @@ fn a_held_job_has_its_factor_again_at_its_release() {
     let third = ask("1.5");
     scontrol("vis1", "top", third);
     assert!(priority(third) > priority(high), "{} {}", priority(third), priority(high));
-    cluster.ok("vis1", &["sbid", "bid", &job, "2.5"]);
+    cluster.ok("root", &["sbid", "bid", &job, "2.5"]);
     let raised = low_factor + 16_384;
     eventually("the changed bid counts", SOON, || site(&cluster, low).filter(|factor| *factor > raised));
     assert!(site(&cluster, third) > Some(low_factor), "it has the factor of its bid");

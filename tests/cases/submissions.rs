@@ -134,25 +134,6 @@ fn other_channels_and_shapes() {
     let id: u32 = cluster.ok("vis1", &words).trim().parse().expect("a job id");
     assert!(cluster.job(id, "AdminComment").is_some_and(|stamp| stamp.ends_with(" 2 tier=standard")));
 
-    // Two components: not priced yet, so a bid is refused; the free tier is open.
-    let two = |comment: &str| {
-        let words = [
-            "sbatch",
-            "--parsable",
-            comment,
-            "--hold",
-            "--gres=gpu:a100:1",
-            ":",
-            "--gres=gpu:h100:1",
-            "--wrap",
-            "true",
-        ];
-        cluster.run("vis1", &words)
-    };
-    let refused = two("--comment=bid:2");
-    assert!(!refused.success && refused.stderr.contains("heterogeneous"), "{refused:?}");
-    assert!(two("--comment=bid:0").success);
-
     // A user without association: Slurm's accounting has no account for root; the sentence comes before its error.
     let nobody =
         cluster.run("slurmq", &["sbatch", "--gres=gpu:a100:1", "-t1", "--comment=bid:1", "--wrap", "true"]);
