@@ -6,6 +6,7 @@
 
 mod arm;
 mod footprint;
+mod repricing;
 /// The same border to Slurm as in the plugins' tests, which use more of it.
 #[allow(dead_code)]
 #[path = "../../slurm-plugin/tests/dlopen/slurm.rs"]
@@ -23,12 +24,20 @@ const RESTARTS: usize = 3;
 const JOBS: u32 = 1_000;
 const FIRST_PORT: u16 = 29_500;
 const PROMISE: f64 = 0.97;
+const REPRICED_JOBS: u32 = 10_000;
+const REPRICED_TIMES: u32 = 5;
 const ARMS: [Arm; 3] = [Arm::Without, Arm::Plugins, Arm::Product];
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [submitter::WORD, jobs] => submitter::run(jobs.parse().expect("a number of jobs")),
+        [submitter::WORD, jobs, how @ ..] => {
+            submitter::run(jobs.parse().expect("a number of jobs"), how == [submitter::WAITING]);
+        }
+        options if options.contains(&"--repricing") => {
+            let jobs = option(options, "--repricing").unwrap_or(REPRICED_JOBS);
+            repricing::measure(&cluster(), jobs, REPRICED_TIMES);
+        }
         options => {
             compare(option(options, "--rounds").unwrap_or(ROUNDS), option(options, "--jobs").unwrap_or(JOBS))
         }
@@ -41,7 +50,8 @@ fn option<T: std::str::FromStr>(words: &[&str], name: &str) -> Option<T> {
     Some(value.unwrap_or_else(|| panic!("{name} needs a number")))
 }
 
-fn compare(rounds: usize, jobs: u32) {
+/// With as many teams and as much money as submissions need.
+fn cluster() -> Cluster {
     let built =
         benches::build(&["quotamarketd", "sbid", "job-submit-bid", "site-factor-bid", "priority-bid"]);
     let setting = Setting {
@@ -56,6 +66,11 @@ fn compare(rounds: usize, jobs: u32) {
     for account in submitter::accounts() {
         cluster.deposit(&account, "100000000");
     }
+    cluster
+}
+
+fn compare(rounds: usize, jobs: u32) {
+    let cluster = cluster();
     let bench = Bench::new(&cluster, jobs);
     let footprints: Vec<_> =
         (0..RESTARTS).map(|_| [Arm::Without, Arm::Product].map(|arm| bench.footprints(arm))).collect();

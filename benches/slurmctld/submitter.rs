@@ -11,6 +11,9 @@ use slurm_sys::job_desc_msg_t;
 use crate::slurm::{Library, Slurm};
 
 pub(crate) const WORD: &str = "submit";
+/// Jobs that are not held, but may not start before tomorrow.
+pub(crate) const WAITING: &str = "waiting";
+const DAY_S: i64 = 86_400;
 const ACCOUNTS: u32 = 20;
 const USERS_EACH: u32 = 10;
 const FIRST_UID: u32 = 62_000;
@@ -48,15 +51,15 @@ impl Answer {
     }
 }
 
-/// Submits so many held jobs and prints an [`Answer`].
-pub(crate) fn run(jobs: u32) {
+/// Submits so many jobs, held or waiting, and prints an [`Answer`].
+pub(crate) fn run(jobs: u32, waiting: bool) {
     let client = Client::start();
     let began = Instant::now();
     let mut times: Vec<u64> = std::thread::scope(|scope| {
         let client = &client;
         let threads = [0, 1, 2, 3].map(|thread| {
             let mine = (thread..jobs).step_by(4);
-            scope.spawn(move || mine.map(|job| client.submit(job)).collect::<Vec<u64>>())
+            scope.spawn(move || mine.map(|job| client.submit(job, waiting)).collect::<Vec<u64>>())
         });
         threads.into_iter().flat_map(|thread| thread.join().expect("every job is accepted")).collect()
     });
@@ -93,7 +96,7 @@ impl Client {
     }
 
     /// Submits one job and returns how long that took, in microseconds.
-    fn submit(&self, number: u32) -> u64 {
+    fn submit(&self, number: u32, waiting: bool) -> u64 {
         let user = number % (ACCOUNTS * USERS_EACH);
         let account = CString::new(account(user)).expect("no NUL");
         let mut environment = [c"PATH=/bin:/usr/bin".as_ptr().cast_mut(), c"HOME=/tmp".as_ptr().cast_mut()];
@@ -112,10 +115,14 @@ impl Client {
             env_size: 2,
             time_limit: 60,
             min_nodes: 1,
-            // Held.
-            priority: 0,
             ..self.slurm.change()
         };
+        if waiting {
+            desc.begin_time = tomorrow();
+        } else {
+            // Held.
+            desc.priority = 0;
+        }
         let mut answer = std::ptr::null_mut();
         let began = Instant::now();
         // SAFETY: a whole descriptor, whose texts outlive the call and are only read.
@@ -128,4 +135,9 @@ impl Client {
         }
         u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
     }
+}
+
+fn tomorrow() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    i64::try_from(now.as_secs()).expect("in range") + DAY_S
 }

@@ -161,12 +161,22 @@ static int may_be_repriced(const job_record_t *job, const struct bid_factor *ite
 	       job->priority != NO_VAL && !job->direct_set_prio && job->site_factor != item->site_factor;
 }
 
-long bid_reprice(const struct bid_factor *items, size_t count, const uint32_t *stop)
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+long bid_reprice(const struct bid_factor *items, size_t count, const uint32_t *stop, uint64_t *held_ns)
 {
 	const slurmctld_lock_t locks = { .job = WRITE_LOCK, .node = READ_LOCK, .part = READ_LOCK };
 	long changed = 0;
+	uint64_t began_ns;
 
 	lock_slurmctld(locks);
+	began_ns = monotonic_ns();
 	for (size_t i = 0; i < count && job_list != NULL; i++) {
 		/* At shutdown the priority plugin frees what set_job_prio reads, before it tells us to stop. */
 		if (slurmctld_config.shutdown_time != 0 || __atomic_load_n(stop, __ATOMIC_ACQUIRE) != 0)
@@ -178,6 +188,7 @@ long bid_reprice(const struct bid_factor *items, size_t count, const uint32_t *s
 		set_job_prio(job);
 		changed++;
 	}
+	*held_ns = monotonic_ns() - began_ns;
 	unlock_slurmctld(locks);
 	return changed;
 }

@@ -69,10 +69,10 @@ void bid_set_site_factor(void *record, uint32_t site_factor);
 
 /*
  * Under the job write lock, taken here: gives each pending job that still is the one meant its factor, where that
- * differs. Returns how many changed. Ends early when *stop is not 0 or slurmctld is shutting down.
+ * differs. Returns how many changed; *held_ns is how long the lock was held. Ends early when *stop is not 0 or slurmctld is shutting down.
  * Calls back into site_factor_p_set: no lock of the plugin may be held. Only inside slurmctld.
  */
-long bid_reprice(const struct bid_factor *items, size_t count, const uint32_t *stop);
+long bid_reprice(const struct bid_factor *items, size_t count, const uint32_t *stop, uint64_t *held_ns);
 /* Once after a round that changed something: clients see new priorities, the scheduler runs soon. */
 void bid_announce_repricing(void);
 

@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 
+use crate::timing::Timing;
+
 /// The version this plugin was built for, as SLURM_VERSION_STRING has it.
 pub(crate) const SLURM_VERSION: &str = env!("SLURM_VERSION");
 
@@ -63,7 +65,7 @@ unsafe extern "C" {
     safe fn bid_is_operator(uid: u32) -> c_int;
     fn bid_read_job(record: *mut c_void, out: *mut RawJob) -> c_int;
     fn bid_set_site_factor(record: *mut c_void, site_factor: u32);
-    fn bid_reprice(items: *const JobFactor, count: usize, stop: *const u32) -> c_long;
+    fn bid_reprice(items: *const JobFactor, count: usize, stop: *const u32, held_ns: *mut u64) -> c_long;
     fn bid_announce_repricing();
 }
 
@@ -252,13 +254,16 @@ pub(crate) unsafe fn set_site_factor(record: *mut c_void, site_factor: u32) {
 }
 
 /// Gives pending jobs their factors under the job write lock and returns how many changed; 0 outside of slurmctld.
-/// Slurm calls `site_factor_p_set` back from within: the caller holds no lock. Ends early when `stop` is not 0.
-pub(crate) fn reprice(piece: &[JobFactor], stop: &AtomicU32) -> usize {
+/// Slurm calls `site_factor_p_set` back from within: the caller holds no lock. Ends early when `stop` is not 0. `held`
+/// counts how long the lock was held.
+pub(crate) fn reprice(piece: &[JobFactor], stop: &AtomicU32, held: &Timing) -> usize {
     if !inside_slurmctld() {
         return 0;
     }
-    // SAFETY: all symbols that repricing needs are there; the slice and the flag outlive the call.
-    let changed = unsafe { bid_reprice(piece.as_ptr(), piece.len(), stop.as_ptr()) };
+    let mut held_ns = 0;
+    // SAFETY: all symbols that repricing needs are there; the slice, the flag and the time outlive the call.
+    let changed = unsafe { bid_reprice(piece.as_ptr(), piece.len(), stop.as_ptr(), &raw mut held_ns) };
+    held.count(held_ns);
     usize::try_from(changed).unwrap_or(0)
 }
 
@@ -281,7 +286,7 @@ mod tests {
         assert!(!has_xmalloc());
         assert_eq!(slurm_conf_path(), None);
         assert_eq!(site_factor_plugin(), None);
-        assert_eq!(reprice(&[], &AtomicU32::new(0)), 0);
+        assert_eq!(reprice(&[], &AtomicU32::new(0), &Timing::new("nothing")), 0);
         announce_repricing();
         assert!(is_operator(0));
         assert!(!is_operator(12_345));

@@ -7,11 +7,15 @@ use slurm_sys::NICE_OFFSET;
 use crate::host::{self, JobFactor};
 use crate::role::Stop;
 use crate::snapshot::JobKey;
+use crate::timing::Timing;
 
 /// Jobs touched in one hold of Slurm's job write lock: a few milliseconds.
 const PIECE_JOBS: usize = 256;
 /// Pause between two holds. Slurm's locks are not fair; without it others might not get their turn.
 const PIECE_PAUSE: Duration = Duration::from_millis(2);
+
+/// How long Slurm's job write lock is held for a piece.
+pub(crate) static LOCK_TIMES: Timing = Timing::new("repricing under the job write lock");
 
 /// A factor as it stands in Slurm's record.
 pub(crate) fn site_factor(factor: u32) -> u32 {
@@ -37,7 +41,7 @@ pub(crate) fn round(changed: &[(JobKey, u32)], stop: &Stop) {
         if index > 0 {
             std::thread::sleep(PIECE_PAUSE);
         }
-        touched += host::reprice(piece, stop.flag());
+        touched += host::reprice(piece, stop.flag(), &LOCK_TIMES);
     }
     if touched > 0 && !stop.is_set() {
         host::announce_repricing();

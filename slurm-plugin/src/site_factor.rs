@@ -7,12 +7,12 @@ use slurm_sys::SLURM_SUCCESS;
 
 use crate::guard::{guarded, guarded_and_timed};
 use crate::host::{self, JobRecord};
-use crate::reprice::site_factor;
+use crate::reprice::{LOCK_TIMES, site_factor};
 use crate::role::{Kind, Role};
 use crate::snapshot::{JobKey, Snapshot};
 use crate::timing::Timing;
 
-static ROLE: Role = Role::new(Kind::Repricer).telling(&[&TIMES]);
+static ROLE: Role = Role::new(Kind::Repricer).telling(&[&TIMES, &LOCK_TIMES]);
 static TIMES: Timing = Timing::new("site_factor");
 
 /// Slurm's `init`.

@@ -35,7 +35,7 @@ impl Timing {
         result
     }
 
-    fn count(&self, ns: u64) {
+    pub(crate) fn count(&self, ns: u64) {
         self.buckets[bucket(ns)].fetch_add(1, Ordering::Relaxed);
         if ns > self.max_ns.load(Ordering::Relaxed) {
             self.max_ns.fetch_max(ns, Ordering::Relaxed);
