@@ -9,10 +9,12 @@
 
 #include "src/slurmctld/locks.h"
 #include "src/slurmctld/slurmctld.h"
+#include "src/slurmctld/fed_mgr.h" /* needs the other two first */
 
 #include "shim.h"
 #include "versions.h"
 
+#pragma weak fed_mgr_fed_rec
 #pragma weak slurm_conf
 #pragma weak slurmctld_config
 #pragma weak job_list
@@ -51,6 +53,11 @@ const char *bid_slurm_conf_path(void)
 const char *bid_site_factor_plugin(void)
 {
 	return &slurm_conf != NULL ? slurm_conf.site_factor_plugin : NULL;
+}
+
+int bid_is_federated(void)
+{
+	return &fed_mgr_fed_rec != NULL && fed_mgr_fed_rec != NULL;
 }
 
 int bid_requeues_by_default(void)

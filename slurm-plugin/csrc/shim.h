@@ -47,6 +47,8 @@ int bid_slurmctld_shuts_down(void);
 const char *bid_slurm_conf_path(void);
 /* PrioritySiteFactorPlugin; NULL where no slurm.conf was read. */
 const char *bid_site_factor_plugin(void);
+/* Whether the cluster is in a federation; a hint without a lock. */
+int bid_is_federated(void);
 /* JobRequeue; true where no slurm.conf was read, as Slurm's own default. */
 int bid_requeues_by_default(void);
 void bid_log_info(const char *line);

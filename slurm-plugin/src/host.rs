@@ -55,6 +55,7 @@ unsafe extern "C" {
     safe fn bid_inside_slurmctld() -> c_int;
     safe fn bid_slurm_conf_path() -> *const c_char;
     safe fn bid_site_factor_plugin() -> *const c_char;
+    safe fn bid_is_federated() -> c_int;
     safe fn bid_requeues_by_default() -> c_int;
     safe fn bid_slurmctld_shuts_down() -> c_int;
     fn bid_log_info(line: *const c_char);
@@ -98,6 +99,11 @@ pub(crate) fn site_factor_plugin() -> Option<String> {
 }
 
 /// One line in slurmctld's log.
+/// Whether the cluster is in a federation at the moment.
+pub(crate) fn is_federated() -> bool {
+    bid_is_federated() != 0
+}
+
 /// Slurm's JobRequeue.
 pub(crate) fn requeues_by_default() -> bool {
     bid_requeues_by_default() != 0

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use market::stamp::{CheckpointSignal, Stamp};
 use market_api::v1::{self, hint};
@@ -50,6 +51,9 @@ pub unsafe fn job_submit(job_desc: *mut job_desc_msg_t, err_msg: *mut *mut c_cha
         // SAFETY: not NULL, the rest as the caller promises.
         let Some(job_desc) = (unsafe { job_desc.as_mut() }) else { return SLURM_SUCCESS };
         let Some(picture) = ROLE.picture() else { return SLURM_SUCCESS };
+        if is_federated() {
+            return SLURM_SUCCESS;
+        }
         #[cfg(feature = "force-panic")]
         {
             // SAFETY: a text of the descriptor.
@@ -82,6 +86,20 @@ pub unsafe fn job_submit(job_desc: *mut job_desc_msg_t, err_msg: *mut *mut c_cha
             }
         }
     })
+}
+
+/// In a federation each cluster holds a sibling of a job, which is submitted anew by root (fed_mgr.c:
+/// `_submit_sibling_jobs`): nobody could say which of them pays. Jobs are left without a bid then, and the log says so
+/// once for each federation.
+fn is_federated() -> bool {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let is_federated = host::is_federated();
+    if TOLD.swap(is_federated, Ordering::Relaxed) != is_federated && is_federated {
+        host::log_info(
+            "bid: this cluster is in a federation, where bids are not supported: jobs are accepted without them",
+        );
+    }
+    is_federated
 }
 
 /// Slurm's `job_modify`; where there is an `err_msg`, the user reads the sentence, else only the log does.

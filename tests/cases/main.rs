@@ -3,6 +3,7 @@
 mod admin;
 mod changes;
 mod configuration;
+mod federation;
 mod ids;
 mod lifecycle;
 mod money;
