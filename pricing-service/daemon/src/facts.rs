@@ -81,6 +81,18 @@ impl ClusterFacts {
         u32::try_from(nodes.iter().filter(inside).count()).unwrap_or(u32::MAX)
     }
 
+    /// The association that Slurm charges for a job: that of its partition if there is one.
+    pub(crate) fn association_of<S>(&self, job: &JobIdentity<S>) -> Option<&AssociationFacts> {
+        let of_user = |association: &&AssociationFacts| {
+            association.uid == Some(job.uid) && association.account == job.account
+        };
+        let find = |partition: Option<&str>| {
+            let mut of_user = self.associations.iter().filter(of_user);
+            of_user.find(|association| association.partition.as_deref() == partition)
+        };
+        find(job.partition.split(',').next()).or_else(|| find(None))
+    }
+
     /// Whether any of the partitions of a comma list holds the node.
     pub(crate) fn reaches(&self, partition_list: &str, node: &str) -> bool {
         self.partitions_of(partition_list).any(|partition| partition.nodes.contains(node))
@@ -151,6 +163,16 @@ pub(crate) struct AssociationFacts {
     pub(crate) default_qos: String,
     pub(crate) qos: Vec<String>,
 }
+
+impl AssociationFacts {
+    /// Slurm's own default where it names none.
+    pub(crate) fn default_qos(&self) -> &str {
+        Some(self.default_qos.as_str()).filter(|name| !name.is_empty()).unwrap_or(SLURMS_DEFAULT_QOS)
+    }
+}
+
+/// Of an association that names none.
+const SLURMS_DEFAULT_QOS: &str = "normal";
 
 /// What every record of a market job carries; `S` stands for what makes it one.
 #[derive(Debug, Clone, PartialEq, Eq)]

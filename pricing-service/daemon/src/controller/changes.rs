@@ -115,12 +115,13 @@ impl Changes {
         let until = Instant::now() + DRAIN_FOR;
         let Read { facts, jobs } = read;
         let records: BTreeMap<u32, &Job> = jobs.iter().map(|job| (job.job_id, job)).collect();
-        let Facts { waiting, unpriced, .. } = facts;
+        let Facts { waiting, unpriced, cluster, .. } = facts;
         waiting.retain(|job| {
             let job_id = job.identity.job_id;
             let record = records.get(&job_id).filter(|record| late || record.site_factor == 0);
             let Some(record) = record.filter(|_| Instant::now() < until) else { return true };
-            match update_job(&leaving(record)) {
+            let qos = cluster.association_of(&job.identity).map(|association| association.default_qos());
+            match update_job(&leaving(record, qos)) {
                 Ok(()) => {
                     let mut job = job.clone().stamped(translate::without_bid(record));
                     // What the default is, the next read tells.
@@ -168,13 +169,14 @@ fn entering(record: &Job, entry: &Entry) -> JobUpdate {
     }
 }
 
-/// A blank QOS is the association's default (src/slurmctld/job_mgr.c: `_update_job`).
-fn leaving(record: &Job) -> JobUpdate {
+/// `qos` is the association's default, by its name: 24.11 does not take a blank for it (src/slurmctld/job_mgr.c:
+/// `_update_job`). Without an association Slurm has no say about QOS either.
+fn leaving(record: &Job, qos: Option<&str>) -> JobUpdate {
     let before = record.admin_comment.as_deref().unwrap_or_default();
     JobUpdate {
         job_id: record.job_id,
         admin_comment: Some(without_stamp(before)),
-        qos: Some(String::new()),
+        qos: qos.map(str::to_owned),
         site_factor: Some(0),
         ..JobUpdate::default()
     }
@@ -235,8 +237,8 @@ mod tests {
 
     #[test]
     fn a_job_that_leaves_is_as_if_it_had_never_had_a_bid() {
-        let update = leaving(&record(Some(format!("ticket 4711; {}", stamp("2")))));
+        let update = leaving(&record(Some(format!("ticket 4711; {}", stamp("2")))), Some("normal"));
         assert_eq!(update.admin_comment.as_deref(), Some("ticket 4711"));
-        assert_eq!((update.qos.as_deref(), update.site_factor), (Some(""), Some(0)));
+        assert_eq!((update.qos.as_deref(), update.site_factor), (Some("normal"), Some(0)));
     }
 }

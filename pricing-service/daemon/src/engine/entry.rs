@@ -16,11 +16,8 @@ use uuid::Uuid;
 use super::line::{line_of, place_in};
 use super::{Engine, commands, pass, waiting};
 use crate::controller::{Entered, Entry};
-use crate::facts::{AssociationFacts, Facts, Unpriced, WaitingJob};
+use crate::facts::{Facts, Unpriced, WaitingJob};
 use crate::query::{Answer, Caller, QueryError, Reply};
-
-/// Of an association that names none.
-const SLURMS_DEFAULT_QOS: &str = "normal";
 
 /// What was asked of Slurm.
 #[derive(Debug)]
@@ -101,7 +98,7 @@ impl Engine {
         if self.entering.values().any(|entering| entering.job_id == identity.job_id) {
             return Err(QueryError::Refused(format!("job {id} is just entering the market; try again")));
         }
-        let association = association(self.facts()?, job);
+        let association = self.facts()?.cluster.association_of(identity);
         let Some(association) =
             association.filter(|association| association.qos.iter().any(|qos| qos == of_tier))
         else {
@@ -110,8 +107,7 @@ impl Engine {
                 identity.user, identity.account
             )));
         };
-        let default = Some(association.default_qos.as_str()).filter(|name| !name.is_empty());
-        let default = default.unwrap_or(SLURMS_DEFAULT_QOS);
+        let default = association.default_qos();
         let qos = identity.qos.as_deref().unwrap_or_default();
         if ![default, of_tier, ""].contains(&qos) {
             return Err(QueryError::Refused(format!(
@@ -206,17 +202,4 @@ fn tier_of(request: &v1::ChangeBidRequest) -> Result<Tier, QueryError> {
 pub(super) fn unpriced(facts: &Facts, job_id: u32) -> Option<&WaitingJob<Unpriced>> {
     let by_record = facts.unpriced.iter().find(|job| job.identity.job_id == job_id);
     by_record.or_else(|| facts.unpriced.iter().find(|job| job.identity.array_job_id == job_id))
-}
-
-/// The one that Slurm charges: of the partition if there is one.
-fn association<'a>(facts: &'a Facts, job: &WaitingJob<Unpriced>) -> Option<&'a AssociationFacts> {
-    let identity = &job.identity;
-    let of_user = |association: &&AssociationFacts| {
-        association.uid == Some(identity.uid) && association.account == identity.account
-    };
-    let find = |partition: Option<&str>| {
-        let mut of_user = facts.cluster.associations.iter().filter(of_user);
-        of_user.find(|association| association.partition.as_deref() == partition)
-    };
-    find(identity.partition.split(',').next()).or_else(|| find(None))
 }
