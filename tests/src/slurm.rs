@@ -28,6 +28,11 @@ impl Slurm {
         self.is_at_least(23, 2)
     }
 
+    /// slurmctld goes on without a site factor plugin that it cannot find; since then it ends.
+    pub fn runs_without_its_site_factor_plugin(self) -> bool {
+        !self.is_at_least(24, 11)
+    }
+
     /// A job may ask for several QOS, `--qos=a,b`; before, that is the name of one.
     pub fn takes_several_qos(self) -> bool {
         self.is_at_least(24, 11)
