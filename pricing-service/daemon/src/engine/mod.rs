@@ -52,6 +52,9 @@ use crate::store::{Store, StoreError};
 /// step means that it was wrong before.
 const CLOCK_STEP_S: i64 = 300;
 
+/// Refused changes that are remembered; the oldest jobs' go first.
+const REFUSED_KEPT: usize = 1000;
+
 /// What the engine is told.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -288,13 +291,12 @@ impl Engine {
         Ok(())
     }
 
-    /// For `sbid explain`, as long as the job is there: Slurm 22.05 shows its user no more than a code.
+    /// For `sbid explain`: Slurm 22.05 shows its user no more than a code.
     fn note_refused(&mut self, refused: ChangeRefused) {
-        let Some(facts) = &self.facts else { return };
-        let jobs = facts.waiting.iter().map(|job| &job.identity);
-        let here: BTreeSet<u32> =
-            jobs.chain(facts.runs.iter().map(|run| &run.identity)).map(|job| job.job_id).collect();
-        self.refused.retain(|job_id, _| here.contains(job_id));
+        // A user can have as many changes refused as they like: each costs no more than its place here.
+        if self.refused.len() >= REFUSED_KEPT && !self.refused.contains_key(&refused.job_id) {
+            self.refused.pop_first();
+        }
         self.refused.insert(refused.job_id, refused);
     }
 

@@ -257,3 +257,14 @@ fn a_refused_change_is_told_to_whom_it_concerns() {
     world.engine.note_refused(refused(BEGAN_S - 99));
     assert!(!told(&world, VIS1).contains("refused"));
 }
+
+#[test]
+fn a_flood_of_refused_changes_is_bounded() {
+    let mut world = World::with_funds("100", "0.5");
+    for job_id in 1..=2000 {
+        let refused = v1::ChangeRefused { job_id, submit_s: 0, sentence: "bid: no".into() };
+        world.engine.note_refused(refused);
+    }
+    assert_eq!(world.engine.refused.len(), super::super::REFUSED_KEPT);
+    assert!(world.engine.refused.contains_key(&2000));
+}
